@@ -196,7 +196,8 @@ static void start(enum operation operation, redlock_lock *held)
     if (operation == QUERY)
         scene_start_query(&answer, "stock");
     else if (operation == INSPECT)
-        scene_start_inspect(&answer, "stock");
+        scene_started(&answer,
+                      redlock_inspect_async(scene.client, "stock", 0, scene_completed, scene_cleared(&answer)));
     else if (operation == ADOPT)
         scene_start_adopt(&answer, "stock", NULL, token);
     else if (operation == EXTEND)
@@ -265,32 +266,22 @@ TEST(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next
 
 /* --- Leases that are due --- */
 
-static bool is_lost;
-
-static void on_loss(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
-{
-    (void)lock;
-    (void)loss;
-    (void)validity_ms;
-    (void)arg;
-    is_lost |= event == REDLOCK_EVENT_LOST;
-}
-
 SCENE_CASE(due, scene_one_node);
 
 /* The host blocks the loop beyond the end of the validity. The timers' event would report the loss one turn later. */
 TEST(due, loss_is_reported_at_once_when_a_blocked_loop_goes_on)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    is_lost = false;
+    struct scene_events events = {0};
     scene_attach();
-    scene_acquire(&answer, "stock", SCENE_WITH(.ttl_ms = 500, .no_renewal = 1, .event = on_loss));
+    scene_acquire(&answer, "stock",
+                  SCENE_WITH(.ttl_ms = 500, .no_renewal = 1, .event = scene_note_event, .event_arg = &events));
     ck_assert_answer(&answer, REDLOCK_OK);
     quorum_time late = (quorum_time)redlock_valid_until_ns(answer.lock) + 10 * QUORUM_MILLISECOND;
     while (rl_now() < late)
         nanosleep(&pause, NULL);
     ev_run(scene.loop, EVRUN_NOWAIT);
-    ck_assert(is_lost);
+    ck_assert_uint_eq(events.lost, 1);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_LOST);
 }
 

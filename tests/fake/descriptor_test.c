@@ -14,12 +14,8 @@ static redlock_lock *lock;
 static redlock_acquire_options options;
 static struct answer answer, other, closed, many[MANY];
 
-/* The events of a lock. */
-static struct {
-    unsigned count, lost;
-    int loss;
-    bool releases;
-} events;
+static struct scene_events events;
+static bool releases; /* the handler of events does */
 
 /* --- The log --- */
 
@@ -52,7 +48,14 @@ static void three_nodes(void)
     options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     errors[0] = '\0';
     memset(&events, 0, sizeof events);
+    releases = false;
     scene.options.log = note_error;
+}
+
+static void connected_nodes(void)
+{
+    three_nodes();
+    scene_connect();
 }
 
 static bool is_readable(int descriptor)
@@ -127,12 +130,11 @@ static unsigned completed_of_many(void)
 
 /* --- Every operation --- */
 
-SCENE_CASE(operations, three_nodes);
+SCENE_CASE(operations, connected_nodes);
 
 /* tests/real has the other operations. */
 TEST(operations, extension_and_trust_complete)
 {
-    scene_connect();
     scene_started(&answer, redlock_trust_async(scene.client, scene_completed, scene_cleared(&answer)));
     assert_ends(&answer, REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "guard is off");
@@ -148,7 +150,6 @@ TEST(operations, arguments_are_copied)
     char resource[] = "stock", token[] = SCENE_OTHER, further[] = "a name that ends in :redlock:queue";
     redlock_name also = {further, sizeof further - 1};
     struct answer several, released;
-    scene_connect();
     scene_hold_on(0, 3, "adopted");
     scene_hold_on(0, 3, "released");
     scene_start_acquire(&answer, resource, &options);
@@ -191,7 +192,6 @@ static void *dispatch_once(void *unused)
 /* The second thread dispatches after the first one has ended. */
 TEST(operations, callbacks_run_on_the_thread_that_dispatches)
 {
-    scene_connect();
     scene_start_ready_then(&answer, 0, note_thread);
     wait_for_completions();
     pthread_t thread = scene_thread(dispatch_once, NULL);
@@ -207,7 +207,6 @@ TEST(operations, callbacks_run_on_the_thread_that_dispatches)
 TEST(operations, one_write_announces_all_completions)
 {
     uint64_t writes;
-    scene_connect();
     ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
     acquire_many();
@@ -222,7 +221,6 @@ TEST(operations, one_write_announces_all_completions)
 /* A caller may dispatch by a timer, without the descriptor, and request it later. */
 TEST(operations, descriptor_is_readable_for_completions_that_wait_already)
 {
-    scene_connect();
     scene_start_query(&answer, "stock");
     wait_for_the_nodes();
     wait_for_completions();
@@ -250,7 +248,6 @@ static void call_in_callback(redlock_client *called, const redlock_result *ended
 
 TEST(operations, a_callback_may_start_and_block_and_not_dispatch_or_close)
 {
-    scene_connect();
     ask_many(call_in_callback);
     dispatch();
     scene_until(is_logged("inside a callback"));
@@ -268,7 +265,6 @@ static void close_in_callback(redlock_client *called, const redlock_result *ende
 
 TEST(operations, a_callback_may_close_asynchronously)
 {
-    scene_connect();
     scene_start_ready_then(&answer, 0, close_in_callback);
     assert_ends(&answer, REDLOCK_OK);
     assert_ends(&closed, REDLOCK_OK);
@@ -286,13 +282,12 @@ static void hold_dispatch(redlock_client *called, const redlock_result *ended, v
     pthread_barrier_wait(&barrier);
 }
 
-SCENE_CASE(threads, three_nodes);
+SCENE_CASE(threads, connected_nodes);
 
 /* One thread dispatches, and is inside a callback until the barrier; meanwhile a query has completed. A second thread
  * may not dispatch. A close waits until the first one has left, and runs what it has not. */
 TEST_ROWS(threads, a_thread_that_dispatches_is_alone, 2)
 {
-    scene_connect();
     pthread_barrier_init(&barrier, NULL, 2);
     scene_start_ready_then(&answer, 0, hold_dispatch);
     wait_for_completions();
@@ -328,7 +323,6 @@ static void end_thread(redlock_client *called, const redlock_result *ended, void
 TEST_ROWS(threads, a_callback_may_end_its_thread, 2)
 {
     starts_query = _i;
-    scene_connect();
     ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
     ask_many(end_thread);
     scene_join(scene_thread(dispatch_once, NULL));
@@ -353,7 +347,6 @@ static void *start_ready_many(void *arg)
 TEST(threads, any_thread_may_start_an_operation)
 {
     pthread_t threads[4];
-    scene_connect();
     memset(each, 0, sizeof each);
     scene.started += 4 * MANY; /* scene_end() compares it with the number of callbacks */
     for (unsigned i = 0; i < 4; i++)
@@ -372,7 +365,6 @@ TEST(threads, any_thread_may_start_an_operation)
  * cancelled. */
 TEST(threads, cancel_ends_operations_that_were_started_before)
 {
-    scene_connect();
     scene_hold_on(0, 2, "stock");
     options.wait_ms = REDLOCK_FOREVER;
     options.cancellation = scene_cancellation();
@@ -389,13 +381,9 @@ TEST(threads, cancel_ends_operations_that_were_started_before)
 
 static void note_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)
 {
-    (void)validity_ms;
-    ck_assert_ptr_eq(arg, &events);
     ck_assert_ptr_eq(mine, lock);
-    events.count++;
-    events.lost += event == REDLOCK_EVENT_LOST;
-    events.loss = loss;
-    if (events.releases)
+    scene_note_event(mine, event, loss, validity_ms, arg);
+    if (releases)
         scene_start_release(&other, &lock);
 }
 
@@ -409,7 +397,6 @@ static void note_events(void)
  * events. */
 TEST_ROWS(threads, a_close_runs_the_callbacks_that_wait, 2)
 {
-    scene_connect();
     note_events();
     scene_hold_on(0, 2, "held");
     acquire_many();
@@ -440,21 +427,20 @@ static void call_in_close(redlock_client *called, const redlock_result *ended, v
 
 TEST_ROWS(threads, calls_in_the_last_callbacks_of_a_close_fail, 2)
 {
-    scene_connect();
     note_events();
     acquire();
     scene_start_ready_then(&other, 0, call_in_close);
     close_client(_i);
     ck_assert_uint_eq(other.callbacks, 1);
     ck_assert_uint_eq(events.lost, 1);
-    ck_assert_int_eq(events.loss, REDLOCK_LOSS_CLOSED);
+    ck_assert_int_eq(events.loss[0], REDLOCK_LOSS_CLOSED);
 }
 
 /* --- Events of locks --- */
 
 enum { KEPT, RELEASED_IN_HANDLER, RELEASED_BEFORE };
 
-SCENE_CASE(events, three_nodes);
+SCENE_CASE(events, connected_nodes);
 
 /* The lock is lost while no thread dispatches. Its holder does not know that; or a warning and the loss wait together,
  * and the handler releases the lock at the first; or a blocking release takes back the event that waits. */
@@ -466,8 +452,7 @@ TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RE
     options.no_renewal = 1;
     if (_i == RELEASED_IN_HANDLER)
         options.notify_before_ms = 900; /* long before the end: a thread that is late still warns first */
-    events.releases = _i == RELEASED_IN_HANDLER;
-    scene_connect();
+    releases = _i == RELEASED_IN_HANDLER;
     acquire();
     ck_assert_status(redlock_lost_descriptor(lock, &descriptor), REDLOCK_OK);
     scene_until(scene_statistics().losses[REDLOCK_LOSS_EXPIRED] == 1);
@@ -481,7 +466,7 @@ TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RE
     dispatch();
     ck_assert_uint_eq(events.count, _i == RELEASED_BEFORE ? 0 : 1);
     ck_assert_uint_eq(events.lost, _i == KEPT ? 1 : 0);
-    ck_assert_int_eq(events.loss, _i == KEPT ? REDLOCK_LOSS_EXPIRED : REDLOCK_NOT_LOST);
+    ck_assert_int_eq(events.loss[0], _i == KEPT ? REDLOCK_LOSS_EXPIRED : REDLOCK_NOT_LOST);
     if (_i == RELEASED_IN_HANDLER)
         assert_ends(&other, REDLOCK_LOST);
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
@@ -538,29 +523,6 @@ TEST(bad_input, no_more_operations_than_allowed_wait_for_dispatch)
     assert_ends(&many[0], REDLOCK_OK);
     scene_start_query(&many[1], "stock");
     assert_ends(&many[1], REDLOCK_OK);
-}
-
-/* Without memory nothing is started, but a lock is released all the same. */
-TEST(bad_input, without_memory_nothing_starts_and_a_release_succeeds)
-{
-    struct test_allocator *allocator = scene_count_memory();
-    scene_connect();
-    acquire();
-    note_events();
-    for (size_t k = 1; k <= 2; k++) { /* the call, and its events */
-        test_allocator_fail_from(allocator, k);
-        ck_assert_status(redlock_acquire_async(scene.connected, "more", &options, scene_acquired, NULL),
-                         REDLOCK_NO_MEMORY);
-        test_allocator_fail_from(allocator, 0);
-    }
-    test_allocator_fail_from(allocator, 1);
-    ck_assert_status(redlock_release_async(&lock, scene_completed, NULL), REDLOCK_NO_MEMORY);
-    ck_assert_ptr_null(lock);
-    test_allocator_fail_from(allocator, 0);
-    options.wait_ms = SCENE_SOON_MS; /* until the nodes have confirmed */
-    acquire();
-    close_client(false);
-    ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
 
 TEST_PROGRAM("descriptor")

@@ -3,12 +3,8 @@
 #include "fake/scene.h"
 #include "support/sigpipe.h"
 
-#include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "src/client/client.h"
 
@@ -150,11 +146,12 @@ TEST(breaking, node_that_closes_after_its_reply_has_voted_and_keeps_the_lock)
 
 TEST(one_link, node_with_too_many_clients_is_tried_again)
 {
-    unsigned rule = fake_server_refuse_connections(scene.node[0], 0);
+    const struct fake_rule refuse = {.command = FAKE_ACCEPT, .reply = FAKE_MAXCLIENTS, .ending = FAKE_SHUTDOWN};
+    fake_server_add_rule(scene.node[0], &refuse);
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_has(answer.result.node[0].text, "max number of clients");
-    fake_server_remove_rule(scene.node[0], rule);
+    fake_server_clear_rules(scene.node[0]);
     assert_whole_again();
 }
 
@@ -272,64 +269,6 @@ TEST(one_link, long_reply_is_a_malformed_reply)
     ck_assert_uint_eq(answer.result.refused, 1);
     assert_whole_again();
     ck_assert_uint_eq(fake_server_accepted(scene.node[0]), 1);
-}
-
-/* --- The loop is late --- */
-
-/* A port that drops connection attempts while it is open, and refuses them after it is closed. The refusal comes with
- * the kernel's retry, a second later. */
-struct deaf_port {
-    int listener;
-    int pending[8]; /* more than the listener's backlog holds */
-    struct sockaddr_in address;
-};
-
-static void open_deaf_port(struct deaf_port *port)
-{
-    socklen_t size = sizeof port->address;
-    port->address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    port->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(port->listener, (struct sockaddr *)&port->address, size), 0);
-    ck_assert_int_eq(listen(port->listener, 0), 0);
-    ck_assert_int_eq(getsockname(port->listener, (struct sockaddr *)&port->address, &size), 0);
-    for (unsigned i = 0; i < 8; i++) {
-        port->pending[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        connect(port->pending[i], (struct sockaddr *)&port->address, size);
-    }
-}
-
-static void close_deaf_port(const struct deaf_port *port)
-{
-    close(port->listener);
-    for (unsigned i = 0; i < 8; i++)
-        close(port->pending[i]);
-}
-
-static bool is_refused(void *context)
-{
-    struct pollfd asked = {.fd = ((redisAsyncContext *)context)->c.fd, .events = POLLOUT};
-    return poll(&asked, 1, 0) == 1 && (asked.revents & POLLERR);
-}
-
-/* The node's timeout passes before the loop looks at the connection. The search for late replies must not consume the
- * socket's error. */
-TEST(one_link, refused_connection_is_reported_though_the_loop_is_late)
-{
-    struct deaf_port port;
-    redlock_result result;
-    char list[64];
-    open_deaf_port(&port);
-    snprintf(list, sizeof list, "redis://127.0.0.1:%u?timeout_ms=1", ntohs(port.address.sin_port));
-    scene.options.connect_timeout_ms = SCENE_SOON_MS;
-    ck_assert_status(redlock_attach(scene.loop, list, &scene.options, &scene.client, &result), REDLOCK_OK);
-    struct rl_node *node = &scene.client->nodes->node[0];
-    while (node->state != RL_NODE_CONNECTING)
-        ev_run(scene.loop, EVRUN_NOWAIT);
-    close_deaf_port(&port);
-    ck_assert(wait_until(is_refused, node->link.context, SCENE_SOON_MS));
-    node->flight.timer.fire(&node->flight.timer); /* before the loop has polled for events */
-    scene_until(node->attempts.failures > 0);
-    ck_assert_str_eq(rl_node_error(node), "cannot connect: Connection refused");
 }
 
 /* --- SIGPIPE --- */

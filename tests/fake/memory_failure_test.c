@@ -1,6 +1,7 @@
 /*
- * Fails each allocation of the public API once, while a client uses every function. The library must not crash or leak,
- * every operation must end with NO_MEMORY or as if the allocation had succeeded, and no key may be left.
+ * Fails each allocation of the asynchronous API once, on the host's loop and on the client's own, while a client uses
+ * every function. The library must not crash or leak, every operation must end with NO_MEMORY or as if the allocation had
+ * succeeded, and no key may be left. tests/real/allocation_test.c does it with the blocking API.
  */
 #include "fake/scene.h"
 
@@ -64,7 +65,7 @@ static bool is_fine(int status, int expected)
                       redlock_status_name(status_), redlock_status_name(expected));                                    \
     } while (0)
 
-/* --- The asynchronous API --- */
+/* --- Every function --- */
 
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
 
@@ -79,10 +80,13 @@ static int finish(int called)
     return scene_wait(&answer);
 }
 
+static struct scene_events events;
+
 static int acquire(const char *resource, int64_t wait_ms, redlock_lock **lock)
 {
-    int status = finish(redlock_acquire_async(scene.client, resource, REDLOCK_WAIT_MS(wait_ms), scene_acquired,
-                                              scene_cleared(&answer)));
+    const redlock_acquire_options *options =
+        SCENE_WITH(.wait_ms = wait_ms, .event = scene_note_event, .event_arg = &events);
+    int status = finish(redlock_acquire_async(scene.client, resource, options, scene_acquired, scene_cleared(&answer)));
     *lock = status == REDLOCK_OK ? answer.lock : NULL;
     return status;
 }
@@ -95,6 +99,7 @@ static void use_lock(redlock_lock *lock)
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
     ck_assert_fine(finish(redlock_release_async(&lock, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
     ck_assert_ptr_null(lock);
+    scene_until(!redlock_held_by_me(scene.client, "stock", 0)); /* released, with or without a callback */
 }
 
 static void use_client(void)
@@ -131,11 +136,20 @@ static void use_tokens(void)
                    REDLOCK_OK);
 }
 
-static bool live_asynchronously(enum mode mode, size_t k)
+static int create(bool own_thread)
+{
+    if (!own_thread)
+        return redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, NULL);
+    int status = redlock_connect(scene_list(), &scene.options, &scene.client, NULL);
+    scene.connected = scene.client;
+    return status;
+}
+
+static bool live(bool own_thread, enum mode mode, size_t k)
 {
     begin_life(mode, k);
     scene_hold_on(0, 2, "held");
-    int status = redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, &answer.result);
+    int status = create(own_thread);
     ck_assert_fine(status, REDLOCK_OK);
     if (status == REDLOCK_OK) {
         use_client();
@@ -144,37 +158,7 @@ static bool live_asynchronously(enum mode mode, size_t k)
         ck_assert_status(finish(redlock_close_async(&scene.client, scene_completed, scene_cleared(&answer))),
                          REDLOCK_OK);
     }
-    return end_life(k);
-}
-
-/* --- The blocking API --- */
-
-static void use_blocking_client(void)
-{
-    redlock_lock *lock;
-    ck_assert_fine(redlock_ready(scene.client, REDLOCK_FOREVER, NULL), REDLOCK_OK);
-    ck_assert_fine(redlock_acquire(scene.client, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS), &lock, NULL), REDLOCK_OK);
-    if (lock) {
-        ck_assert_fine(redlock_extend(lock, 0, NULL), REDLOCK_OK);
-        ck_assert_fine(redlock_query(scene.client, "stock", 0, &answer.state, NULL), REDLOCK_OK);
-        ck_assert_fine(redlock_release(&lock, NULL), REDLOCK_OK);
-        ck_assert_ptr_null(lock);
-    }
-    ck_assert_fine(redlock_acquire(scene.client, "held", REDLOCK_WAIT_MS(15), &lock, NULL), REDLOCK_TIMED_OUT);
-    ck_assert_fine(redlock_acquire(scene.client, "left to close", NULL, &lock, NULL), REDLOCK_OK);
-}
-
-static bool live_blocking(enum mode mode, size_t k)
-{
-    begin_life(mode, k);
-    scene_hold_on(0, 2, "held");
-    int status = redlock_connect(scene_list(), &scene.options, &scene.client, NULL);
-    ck_assert_fine(status, REDLOCK_OK);
-    if (status == REDLOCK_OK) {
-        use_blocking_client();
-        test_allocator_fail_at(allocator, 0);
-        ck_assert_status(redlock_close(&scene.client, NULL), REDLOCK_OK);
-    }
+    scene.connected = NULL;
     return end_life(k);
 }
 
@@ -182,11 +166,10 @@ static bool live_blocking(enum mode mode, size_t k)
 
 TEST_CASE_WITHIN(every_allocation, scene_three_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
 
-TEST_ROWS(every_allocation, every_allocation_of_each_face, 2 * MODES)
+TEST_ROWS(every_allocation, every_allocation_on_each_thread, 2 * MODES)
 {
-    static bool (*const live[])(enum mode mode, size_t k) = {live_asynchronously, live_blocking};
     size_t k = 1;
-    while (!live[_i / MODES]((enum mode)(_i % MODES), k))
+    while (!live(_i / MODES, (enum mode)(_i % MODES), k))
         k++;
     ck_assert_uint_gt(k, 10); /* so allocations did fail */
 }
@@ -208,23 +191,17 @@ static void hold_many(const redlock_acquire_options *options)
     test_allocator_fail_from(allocator, 1);
 }
 
-static void lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *losses)
-{
-    (void)lock;
-    (void)validity_ms;
-    *(unsigned *)losses += event == REDLOCK_EVENT_LOST && loss == REDLOCK_LOSS_CLOSED;
-}
-
 SCENE_CASE(held_locks, scene_three_nodes);
 
 TEST(held_locks, each_loss_is_reported)
 {
-    unsigned losses = 0;
-    hold_many(SCENE_WITH(.event = lost, .event_arg = &losses));
+    events = (struct scene_events){0};
+    hold_many(SCENE_WITH(.event = scene_note_event, .event_arg = &events));
     scene_start_close(&answer);
     test_allocator_fail_at(allocator, 0);
     scene_wait(&answer);
-    ck_assert_uint_eq(losses, MANY);
+    ck_assert_uint_eq(events.lost, MANY);
+    ck_assert_int_eq(events.loss[0], REDLOCK_LOSS_CLOSED);
     assert_no_leak(1);
     scene.keys_may_stay = true;
 }

@@ -286,37 +286,22 @@ TEST(events, ttl_of_an_extension_that_is_confirmed_late_counts)
     ck_assert_uint_eq(answer.result.attempts, 0);
 }
 
-static struct {
-    int event, loss;
-} seen[3];
-static unsigned seen_count;
-
-static void note_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
-{
-    (void)lock;
-    (void)arg;
-    ck_assert_int_eq(validity_ms, 0);
-    ck_assert_uint_lt(seen_count, 2);
-    seen[seen_count].event = event;
-    seen[seen_count++].loss = loss;
-}
-
 /* Both happen in one turn. Only the LOST event carries the loss, the warning before it does not. */
 TEST(events, warning_before_a_loss_carries_no_reason)
 {
     const struct quorum_lease_event failed = {
         .type = QUORUM_LEASE_RENEWED, .now = rl_now(), .verdict = QUORUM_LOST_NO_QUORUM};
     const struct quorum_lease_event clock_stopped = {.type = QUORUM_LEASE_CLOCK, .now = rl_now()};
-    seen_count = 0;
+    struct scene_events events = {0};
     scene_attach();
-    hold_one(SCENE_WITH(.wait_ms = SCENE_SOON_MS, .event = note_event));
+    hold_one(SCENE_WITH(.wait_ms = SCENE_SOON_MS, .event = scene_note_event, .event_arg = &events));
     rl_lease_step(held.lock->lease, &failed);
     rl_lease_step(held.lock->lease, &clock_stopped);
-    scene_until(seen_count == 2);
-    ck_assert_int_eq(seen[0].event, REDLOCK_EVENT_RENEWAL_FAILING);
-    ck_assert_int_eq(seen[0].loss, REDLOCK_NOT_LOST);
-    ck_assert_int_eq(seen[1].event, REDLOCK_EVENT_LOST);
-    ck_assert_int_eq(seen[1].loss, REDLOCK_LOSS_CLOCK);
+    scene_until(events.count == 2);
+    ck_assert_int_eq(events.event[0], REDLOCK_EVENT_RENEWAL_FAILING);
+    ck_assert_int_eq(events.loss[0], REDLOCK_NOT_LOST);
+    ck_assert_int_eq(events.event[1], REDLOCK_EVENT_LOST);
+    ck_assert_int_eq(events.loss[1], REDLOCK_LOSS_CLOCK);
     ck_assert_status(scene_release(&answer, &held.lock), REDLOCK_LOST);
 }
 

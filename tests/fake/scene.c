@@ -228,6 +228,19 @@ void scene_queried(redlock_client *client, const redlock_state *state, const red
     scene_completed(client, result, arg);
 }
 
+void scene_note_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    struct scene_events *events = arg;
+    ck_assert_ptr_nonnull(lock);
+    ck_assert(event != REDLOCK_EVENT_LOST || validity_ms == 0);
+    if (events->count < 4) {
+        events->event[events->count] = event;
+        events->loss[events->count] = loss;
+    }
+    events->count++;
+    events->lost += event == REDLOCK_EVENT_LOST;
+}
+
 struct answer *scene_cleared(struct answer *answer)
 {
     memset(answer, 0, sizeof *answer);
@@ -273,11 +286,6 @@ void scene_start_release_token(struct answer *answer, const char *resource, cons
 {
     scene_started(
         answer, redlock_release_token_async(scene.client, resource, 0, token, scene_completed, scene_cleared(answer)));
-}
-
-void scene_start_inspect(struct answer *answer, const char *resource)
-{
-    scene_started(answer, redlock_inspect_async(scene.client, resource, 0, scene_completed, scene_cleared(answer)));
 }
 
 void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms)
@@ -473,18 +481,22 @@ void scene_assert_undone_on(unsigned first, unsigned end)
 
 /* --- Other holders --- */
 
-static struct held {
-    unsigned node;
-    char key[64];
-} held[256];
+static char held[8][64]; /* names of the keys that other holders have, or had */
 static unsigned held_count;
+
+static void note_held(const char *key)
+{
+    for (unsigned i = 0; i < held_count; i++)
+        if (strcmp(held[i], key) == 0)
+            return;
+    ck_assert_uint_lt(held_count, sizeof held / sizeof *held);
+    snprintf(held[held_count++], sizeof *held, "%s", key);
+}
 
 void scene_hold(unsigned node, const char *key)
 {
     fake_server_set_key(scene.node[node], key, SCENE_OTHER, 600000);
-    ck_assert_uint_lt(held_count, sizeof held / sizeof *held);
-    held[held_count].node = node;
-    snprintf(held[held_count++].key, sizeof held->key, "%s", key);
+    note_held(key);
 }
 
 void scene_publish(unsigned node, const char *key, const char *message)
@@ -525,15 +537,6 @@ void scene_hand_over(unsigned node, const char *key, const struct scene_offer *o
     fake_server_set_key(scene.node[node], key, offer->value, (int64_t)offer->ttl_ms);
     scene_publish(node, key, message);
     free(message);
-}
-
-void scene_let_go(unsigned node, const char *key)
-{
-    char value[64];
-    if (fake_server_get_key(scene.node[node], key, value, sizeof value) && strcmp(value, SCENE_OTHER) == 0) {
-        fake_server_delete_key(scene.node[node], key);
-        scene_call_waiters(node, key);
-    }
 }
 
 bool scene_has_key(unsigned node, const char *key)
@@ -577,8 +580,12 @@ void scene_hold_on(unsigned first, unsigned end, const char *key)
 
 void scene_let_go_on(unsigned first, unsigned end, const char *key)
 {
+    char value[64];
     for (unsigned i = first; i < end; i++)
-        scene_let_go(i, key);
+        if (fake_server_get_key(scene.node[i], key, value, sizeof value) && strcmp(value, SCENE_OTHER) == 0) {
+            fake_server_delete_key(scene.node[i], key);
+            scene_call_waiters(i, key);
+        }
 }
 
 void scene_refuse(unsigned first, unsigned end, const char *command, unsigned count, const char *error)
@@ -644,7 +651,7 @@ void scene_end(void)
     redlock_cancellation_destroy(&scene.cancellation);
     ev_loop_destroy(scene.loop);
     for (unsigned i = 0; i < held_count; i++)
-        scene_let_go(held[i].node, held[i].key);
+        scene_let_go_on(0, scene.nodes, held[i]);
     held_count = 0;
     ck_assert_uint_eq(scene.completed, scene.started);
     assert_nothing_left();

@@ -133,6 +133,13 @@ void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_re
 void scene_completed(redlock_client *client, const redlock_result *result, void *answer);
 void scene_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *answer);
 
+/* The events of a lock: an event callback whose argument is a struct scene_events. */
+struct scene_events {
+    unsigned count, lost;
+    int event[4], loss[4]; /* of the first ones */
+};
+void scene_note_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *events);
+
 /* For a call that has no function below:
  *     scene_started(&answer, redlock_trust_async(scene.client, scene_completed, scene_cleared(&answer))); */
 struct answer *scene_cleared(struct answer *answer);
@@ -147,7 +154,6 @@ void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_call
 void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
                        const char *token);
 void scene_start_release_token(struct answer *answer, const char *resource, const char *token);
-void scene_start_inspect(struct answer *answer, const char *resource);
 void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms);
 void scene_start_release(struct answer *answer, redlock_lock **lock);
 void scene_start_query(struct answer *answer, const char *resource);
@@ -213,7 +219,6 @@ void scene_assert_undone_on(unsigned first, unsigned end);
 
 #define SCENE_OTHER "ffffffffffffffffffffffffffffffffffffffff"
 void scene_hold(unsigned node, const char *key);
-void scene_let_go(unsigned node, const char *key);
 
 /* --- Several nodes: from first to end - 1 --- */
 

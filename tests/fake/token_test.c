@@ -16,6 +16,12 @@ static void five_nodes(void)
     all.all_answers = 1;
 }
 
+static void attached_nodes(void)
+{
+    five_nodes();
+    scene_attach();
+}
+
 /* Puts another process's lock with this ttl on the first nodes. */
 static void show(unsigned nodes, int64_t ttl_ms)
 {
@@ -73,11 +79,10 @@ TEST_ROWS(all_answers, nodes_that_are_being_connected_are_waited_for, 3)
 
 /* --- Adopt --- */
 
-SCENE_CASE(adopt, five_nodes);
+SCENE_CASE(adopt, attached_nodes);
 
 TEST(adopt, an_adopted_lock_is_like_any_other)
 {
-    scene_attach();
     show(5, 3000);
     ck_assert_status(adopt(NULL, TOKEN), REDLOCK_OK);
     redlock_lock *lock = answer.lock;
@@ -97,7 +102,6 @@ TEST(adopt, an_adopted_lock_is_like_any_other)
 
 TEST_ROWS(adopt, a_majority_that_holds_the_token_is_needed, 6)
 {
-    scene_attach();
     show((unsigned)_i, 600000);
     ck_assert_status(adopt(NULL, TOKEN), _i < 3 ? REDLOCK_LOST : REDLOCK_OK);
     if (_i < 3)
@@ -106,7 +110,6 @@ TEST_ROWS(adopt, a_majority_that_holds_the_token_is_needed, 6)
 
 TEST(adopt, another_clients_lock_is_neither_adopted_nor_released)
 {
-    scene_attach();
     scene_hold_on(0, 5, "stock");
     ck_assert_status(adopt(NULL, TOKEN), REDLOCK_LOST);
     ck_assert_status(release_token(TOKEN), REDLOCK_LOST);
@@ -127,7 +130,6 @@ static const struct {
 
 TEST_ROWS(adopt, failed_adoption_leaves_the_keys, ROWS(failures))
 {
-    scene_attach();
     show(5, 600000);
     scene_add_rule(0, 3, &failures[_i].rule);
     adopt(SCENE_WITH(.ttl_ms = failures[_i].ttl_ms, .minimum_validity_ms = failures[_i].minimum_validity_ms), TOKEN);
@@ -150,7 +152,6 @@ TEST(adopt, only_a_plain_lock_can_be_adopted)
         {"a permit of a semaphore", SCENE_WITH(.permits = 1)},
         {"a shared lock", SCENE_WITH(.shared = 1)},
     };
-    scene_attach();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ck_assert_status(adopt(rows[i].options, TOKEN), REDLOCK_INVALID);
         ck_assert_has(answer.result.text, rows[i].says);
@@ -160,7 +161,6 @@ TEST(adopt, only_a_plain_lock_can_be_adopted)
 
 TEST(adopt, cancelled_adoption_takes_nothing_away)
 {
-    scene_attach();
     const redlock_acquire_options *options = SCENE_WITH(.cancellation = scene_cancellation());
     show(5, 600000);
     scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
@@ -176,7 +176,6 @@ TEST(adopt, cancelled_adoption_takes_nothing_away)
 
 TEST(adopt, a_client_has_one_handle_of_a_token)
 {
-    scene_attach();
     redlock_lock *lock = scene_lock("stock");
     ck_assert_status(adopt(NULL, redlock_lock_token(lock)), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "this client holds that lock");
@@ -197,7 +196,6 @@ static const struct {
 /* tests/parts/escape_test.c has all malformed tokens. */
 TEST_ROWS(adopt, malformed_token_or_name_is_explained, ROWS(malformed))
 {
-    scene_attach();
     scene_start_adopt(&answer, malformed[_i].resource, NULL, malformed[_i].token);
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, malformed[_i].words);

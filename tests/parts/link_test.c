@@ -4,6 +4,7 @@
 #include "src/link/link.h"
 #include "src/link/sigpipe.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -289,6 +290,18 @@ TEST(flush, data_without_a_request_ends_the_link)
     fake_server_push(server, "+", 1);
     until(ended > 0);
     ck_assert_str_eq(why.text, "sent a reply to no request");
+}
+
+/* recv(2) would consume the error of a connection that is refused. */
+TEST(flush, link_is_not_read_before_it_is_connected)
+{
+    fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "+early\r\n"});
+    rl_link_close(&links[0]);
+    connect_link(&links[0]);
+    struct pollfd readable = {.fd = links[0].context->c.fd, .events = POLLIN};
+    ck_assert_int_eq(poll(&readable, 1, SOON_MS), 1);
+    ck_assert(!rl_link_has_unread(&links[0]));
+    until(ended > 0);
 }
 
 TEST(flush, end_of_the_connection_is_reported_once)

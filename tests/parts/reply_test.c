@@ -36,7 +36,7 @@ static const redisReply *reply_of(const char *bytes)
 
 enum { FOR_GOOD = 1, LEFT_NOTHING = 2, NOSCRIPT = 4, CLOCK = 8 };
 
-/* REFUSED: for now. */
+/* REFUSED: for now. The table of errors has more of them. */
 static const struct {
     enum rl_command_kind command;
     const char *bytes;
@@ -55,7 +55,6 @@ static const struct {
     {RL_COMMAND_SET, "*0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_SET, "-\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_SET, FAKE_LOADING, QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, FAKE_OOM, QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_SET, FAKE_MISCONF, QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_SET, FAKE_BUSY, QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_SET, FAKE_MASTERDOWN, QUORUM_REFUSED, 0, 0},
@@ -63,15 +62,10 @@ static const struct {
     {RL_COMMAND_SET, "-CLUSTERDOWN The cluster is down\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_SET, "-ERR something new\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_SET, FAKE_MAXCLIENTS, QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, FAKE_READONLY, QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_SET, FAKE_NOAUTH, QUORUM_REFUSED, FOR_GOOD, 0},
     {RL_COMMAND_SET, FAKE_NOPERM, QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_SET, FAKE_WRONGTYPE, QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_SET, "-WRONGPASS invalid username-password pair or user is disabled.\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
     {RL_COMMAND_SET, "-MOVED 3999 127.0.0.1:6381\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
     {RL_COMMAND_SET, "-ASK 3999 127.0.0.1:6381\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
     {RL_COMMAND_SET, "-CROSSSLOT Keys in request don't hash to the same slot\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_SET, "-ERR unknown command 'SET', with args beginning with: \r\n", QUORUM_REFUSED, FOR_GOOD, 0},
     {RL_COMMAND_SET, "-READONLY\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
     {RL_COMMAND_SET, "-READONLYX no such word\r\n", QUORUM_REFUSED, 0, 0},
 
@@ -135,15 +129,12 @@ static const struct {
     {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:-1\r\n:-1\r\n*0\r\n", QUORUM_GRANTED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n$1\r\n5\r\n:0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n$1\r\n0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*2\r\n$3\r\nabc\r\n:5\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n$-1\r\n:-2\r\n:0\r\n*4\r\n:0\r\n$1\r\na\r\n:31\r\n$1\r\nb\r\n", QUORUM_GRANTED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n$-1\r\n:-2\r\n:0\r\n*2\r\n:32\r\n$1\r\na\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*3\r\n$3\r\nabc\r\n:5\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n:1\r\n:100\r\n:0\r\n*0\r\n", QUORUM_GRANTED, 0, 0}, /* readers */
     {RL_COMMAND_QUERY, "*4\r\n*0\r\n:100\r\n:0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*1\r\n$3\r\nabc\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:1\r\n:1\r\n:1\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*-1\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*1\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n:-1\r\n$1\r\na\r\n", QUORUM_REFUSED, 0, 0},
@@ -151,8 +142,6 @@ static const struct {
     {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n$1\r\na\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*4\r\n*1\r\n:1\r\n:1\r\n:0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, ":7\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "$3\r\nabc\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "+OK\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, FAKE_NOSCRIPT, QUORUM_REFUSED, NOSCRIPT, 0},
     {RL_COMMAND_QUERY, FAKE_NOPERM, QUORUM_REFUSED, FOR_GOOD, 0},
 };

@@ -17,8 +17,8 @@
 enum { NODES = 5 };
 
 static const quorum_duration patience = 1000 * MS;
-static const quorum_time begin = 5000 * SECOND;               /* by our clock */
-static const int64_t wall = 1700000000 * INT64_C(1000000000); /* the nodes' clocks minus ours */
+static const quorum_time begin = 500000 * SECOND;   /* by our clock */
+static int64_t wall = 1700000000 * (int64_t)SECOND; /* the nodes' clocks minus ours */
 
 static struct quorum_clock_watch watch_of(unsigned nodes)
 {
@@ -121,6 +121,16 @@ TEST(clock_watch, late_answer_does_not_hide_a_jump)
         }
 }
 
+/* The jump less the uncertainty of both replies: 1 ms and 1 % of it. */
+TEST(clock_watch, size_of_a_jump_is_the_least_possible)
+{
+    for (int way = -1; way <= 1; way += 2) {
+        struct quorum_clock_watch watch = known(NODES);
+        sample(&watch, 0, begin + SECOND, MS, wall + way * 5000 * (int64_t)MS);
+        ck_assert_int_eq(watch.node[0].size, 4999 * (int64_t)MS - 10000);
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------------- verdicts */
 
 /*
@@ -143,7 +153,7 @@ static const struct story {
 
     /* Nobody is blamed before the last reply that the verdict needs. */
     {"one of two", 2, 3, "0+?0 @1001 1!0"},
-    {"one of three", 3, 7, "2+?2 @1001 0?2 1!2"},
+    {"one of three", 3, 7, "2+?2 @1001 1?2 0!2"},
     {"one of four: a majority of three jumped clocks is no longer possible", 4, 15, "0+?0 @1001 1?0 2!0"},
     {"one of five", 5, 31, "3+?3 @1001 0?3 1?3 2!3"},
     {"one of five, two are away", 5, 7, "0+?0 @1001 1?0 2!0"},
@@ -162,24 +172,33 @@ static const struct story {
     {"late reply vouches if it is narrower than half of the jump", 3, 7, "0+?0 @1001 1:4800?0 2!0"},
     {"late reply that is wider does not", 3, 7, "0+?0 @1001 1:5000?0 2?0"},
     {"late reply that leaves room for the same jump does not", 3, 7, "0+?0 @1001 1+2400:4800?0 2?0"},
+    {"node that jumps again is judged anew", 3, 7, "0+?0 @1001 1?0 2!0 @2000 0+10000?0 @2001 1?0 2!0"},
     {"clock that drifted vouches", 3, 7, "0+?0 @1001 1+11?0 2!0"},
     /* Its clock can jump as well, so its reply is awaited. */
     {"node that was not known before the jump does not vouch", 3, 7, "F1 @500 1 @1000 0+?0 @1001 2?0 1!0"},
     {"it does not vouch first either", 3, 7, "F1 @500 1 @1000 0+?0 @1001 1?0 2!0"},
     {"it can jump", 3, 7, "F1 @500 1 @1000 0+?0 @1001 1+*"},
+    {"known before the request of the last reply: it vouches", 2, 3, "F1 @1000 1 @1001 0 @2000 0+?0 @2001 1!0"},
+    {"known since its last reply was on the way: it does not", 2, 3, "F1 @1000 0:50 @1010 1 @2000 0+?0 @2001 1!0*"},
+    {"known since a reply that was on the way: it does not", 2, 3, "F1 @1000 1:50 @1010 0 @2000 0+?0 @2001 1!0*"},
+    {"known before the only reply: it vouches", 2, 3, "F0 0 @100 0+?0 @101 1!0"},
     /* A new client on a busy machine: each node's second reply was so late that the first one still gives the better
-     * bound.
-     * But the second one alone shows the jump, so the nodes need to be known only since before that one. */
+     * bound. But the second one alone shows the jump, so the nodes need to be known only since before that one. */
     {"node known before the last reply vouches", 5, 31,
      "F0 F1 F2 F3 F4 @0 0 @100 1 @200 2 @300 3 @400 4 @1000 0:50 @1100 1:50 @1200 2:50 @1300 3:50 @1400 4:50 "
      "@2000 0+?0 @2001 2?0 3?0 4!0"},
     /* The last reply took so long that it does not show the jump alone: the better bound does. The node that is known
      * only since that bound cannot vouch. */
-    {"jump may precede a last reply that does not show it", 2, 3, "F1 @100 1 @200 0+:11000 @12000 0+?0 @13000 1!0*"},
+    {"jump may precede a last reply that does not show it", 2, 3,
+     "F0 F1 @50 0:100 @100 1 @200 0+:11000 @12000 0+?0 @13000 1!0*"},
     {"node known before that bound vouches", 2, 3, "F1 @200 1 @500 0 @1000 0+:11000 @12000 0+?0 @13000 1!0"},
+    {"node known before the first reply vouches", 2, 3, "F0 F1 @200 1 @500 0 @1000 0+:11000 @12000 0+?0 @13000 1!0"},
     /* The reply at 500 ms gives a better bound on the other side alone. */
     {"each bound has its own date", 2, 3, "F1 @200 1 @500 0+25:50 @1000 0+:11000 @12000 0+?0 @13000 1!0*"},
-    {"node that was never sampled is not awaited", 3, 7, "F2 0+?0 @1001 1!0"},
+    {"bound has the date of its request", 2, 3, "F1 @500 0-25:50 @510 1 @1000 0+:11000 @12000 0+?0 @13000 1!0*"},
+    {"step that the drift allows is no jump by itself", 2, 3,
+     "F1 @100 0+2 @150 1 @200 0+4 @300 0+6 @400 0+8?0 @401 1!0*"},
+    {"node that was never sampled is not awaited", 3, 7, "F0 2+?2 @1001 1!2"},
     /* If this process was stopped, the replies to earlier requests may have arrived unread. */
     {"silent nodes are waited for until a reply to a request after the patience", 5, 31,
      "0+?0 @2000 0+:2000?0 @2001 0+:2000!0*"},
@@ -239,11 +258,13 @@ static void hear(struct run *run, const char *word, int way)
 }
 
 /* After the verdict the clocks continue from their offsets. If our own clock is to blame, nodes that have not replied
- * yet show the jump, too. */
-TEST_ROWS(clock_watch, watch_follows_story, ROWS(stories))
+ * yet show the jump, too. The clocks are far ahead of ours, and then behind it. */
+TEST_ROWS(clock_watch, watch_follows_story, 2 * ROWS(stories))
 {
+    const struct story *story = &stories[_i / 2];
+    wall = _i % 2 ? -400000 * (int64_t)SECOND : 1700000000 * (int64_t)SECOND;
     for (int way = -1; way <= 1; way += 2) {
-        struct run run = {.story = &stories[_i], .watch = known(stories[_i].nodes), .now = begin + SECOND};
+        struct run run = {.story = story, .watch = known(story->nodes), .now = begin + SECOND};
         char word[WORD_SIZE];
         for (const char *events = run.story->events; next_word(&events, word);) {
             if (*word == '@')
@@ -253,10 +274,10 @@ TEST_ROWS(clock_watch, watch_follows_story, ROWS(stories))
             else
                 hear(&run, word, way);
         }
-        for (unsigned i = 0; i < run.story->nodes && !run.suspect; i++) {
+        for (unsigned i = 0; i < story->nodes && !run.suspect; i++) {
             int64_t ahead = run.ahead[i] ? run.ahead[i] : run.own * 5000 * (int64_t)MS;
             ck_assert_msg(is_quiet(sample(&run.watch, i, run.now + 20 * SECOND, MS, wall + ahead)), "%s: node %u",
-                          run.story->name, i);
+                          story->name, i);
         }
     }
 }

@@ -95,13 +95,6 @@ unsigned fake_server_refuse(struct fake_server *server, const char *command, uns
                                 &(struct fake_rule){.command = command, .count = count, .skip = true, .reply = error});
 }
 
-unsigned fake_server_refuse_connections(struct fake_server *server, unsigned count)
-{
-    return fake_server_add_rule(
-        server,
-        &(struct fake_rule){.command = FAKE_ACCEPT, .count = count, .reply = FAKE_MAXCLIENTS, .ending = FAKE_SHUTDOWN});
-}
-
 static bool has_argument(const struct resp_command *command, const char *argument)
 {
     for (size_t i = 1; i < command->argc; i++)

@@ -77,9 +77,6 @@ unsigned fake_server_rule_used(struct fake_server *server, unsigned number);
  * reply. */
 unsigned fake_server_refuse(struct fake_server *server, const char *command, unsigned count, const char *error);
 
-/* The next `count` new connections (0: all) get the error that there are too many clients, and are closed. */
-unsigned fake_server_refuse_connections(struct fake_server *server, unsigned count);
-
 /* The errors that Redis sends. */
 #define FAKE_LOADING  "-LOADING Redis is loading the dataset in memory\r\n"
 #define FAKE_READONLY "-READONLY You can't write against a read only replica.\r\n"

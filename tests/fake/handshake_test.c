@@ -440,7 +440,7 @@ TEST(three_nodes, no_kill_is_sent_to_a_server_that_takes_anothers_place_on_an_op
 {
     static const char other[] = "0123456789012345678901234567890123456789";
     scene_attach();
-    tell_guard(scene.client->nodes->node, other, SHOWN);
+    give_guard_reply(scene.client->nodes->node, other, SHOWN);
     fake_server_set_info(scene.node[0], "run_id", other);
     fake_server_add_rule(scene.node[0],
                          &(struct fake_rule){.command = "SET", .count = 1, .silent = true, .ending = FAKE_RESET});

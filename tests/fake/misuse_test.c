@@ -435,11 +435,11 @@ TEST(thread_and_process, forked_child_of_a_client_with_a_thread_sends_nothing)
 /* The child keeps the loop, as after ev_loop_fork(3), and closes the client later. */
 static unsigned in_child_on_the_loop(void)
 {
-    unsigned told = scene.told;
+    unsigned completed = scene.completed;
     ev_loop_fork(scene.loop);
     for (unsigned i = 0; i < 10; i++)
         ev_run(scene.loop, EVRUN_NOWAIT);
-    return (unsigned)(scene.told != told) << 14 | in_child_asynchronous();
+    return (unsigned)(scene.completed != completed) << 14 | in_child_asynchronous();
 }
 
 /* At the fork one reply waits to be read, one command to be written, and one callback to be called. */
@@ -469,8 +469,8 @@ static void fork_here(redlock_client *client, const redlock_result *given, void 
 {
     forked = fork();
     if (forked == 0 && closes)
-        redlock_close_async(&scene.client, scene_told, NULL);
-    scene_told(client, given, arg);
+        redlock_close_async(&scene.client, scene_completed, NULL);
+    scene_completed(client, given, arg);
 }
 
 /* The first callback of a turn forks, and returns in the child, which closes the client there or later. */
@@ -489,20 +489,20 @@ TEST_ROWS(thread_and_process, a_child_that_was_forked_in_a_callback_returns_from
     scene_start_ready_then(&answer, 0, fork_here);
     scene_start_ready(&others[0], 0);
     scene_start_query(&others[1], "stock");
-    while (!answer.told)
+    while (!answer.callbacks)
         if (connects)
             redlock_dispatch(scene.connected);
         else
             ev_run(scene.loop, EVRUN_NOWAIT);
     if (forked == 0) {
-        bool silent = !others[0].told;
+        bool silent = !others[0].callbacks;
         if (!connects)
             ev_loop_fork(scene.loop);
         for (unsigned i = 0; !connects && i < 10; i++)
             ev_run(scene.loop, EVRUN_NOWAIT);
         if (!closes)
-            redlock_close_async(&scene.client, scene_told, NULL);
-        _exit(silent && !others[1].told && (connects || test_allocator_live(allocator) == 0) ? 0 : WRONG);
+            redlock_close_async(&scene.client, scene_completed, NULL);
+        _exit(silent && !others[1].callbacks && (connects || test_allocator_live(allocator) == 0) ? 0 : WRONG);
     }
     ck_assert_int_eq(waitpid(forked, &status, 0), forked);
     ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);

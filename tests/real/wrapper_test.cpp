@@ -472,7 +472,7 @@ TEST(end, a_client_dropped_by_a_callback_of_its_lock_does_no_harm)
         const std::lock_guard guard(handing_over);
         *lock = std::move(acquired);
     }
-    wait_for([&] { return dropped.load() && file_open_descriptors() == descriptors; });
+    real_until(nullptr, dropped.load() && file_open_descriptors() == descriptors);
     ck_assert(real_nothing_left(nullptr));
 }
 

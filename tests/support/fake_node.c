@@ -160,23 +160,15 @@ void fake_node_set_clock_offset_us(struct fake_node *node, int64_t offset_us)
     node->clock_offset_us = offset_us;
 }
 
-static struct sim_keyspace *keys_of(struct fake_node *node, unsigned database)
-{
-    node->databases[node->selected] = node->model.keys;
-    node->model.keys = node->databases[database];
-    node->selected = database;
-    return &node->model.keys;
-}
-
 const struct sim_key *fake_node_find(struct fake_node *node, const struct resp_argument *name)
 {
-    return sim_keyspace_find(keys_of(node, 0), *name, clock_us(node) / 1000);
+    return sim_keyspace_find(&node->model.keys, *name, clock_us(node) / 1000);
 }
 
 static void execute(struct fake_node *node, size_t count, const struct resp_argument *words)
 {
     struct bytes reply = {0};
-    sim_keyspace_execute(keys_of(node, 0), count, words, clock_us(node), &reply);
+    sim_keyspace_execute(&node->model.keys, count, words, clock_us(node), &reply);
     bytes_free(&reply);
 }
 
@@ -220,6 +212,7 @@ static bool matches_any(const char *name, const char *const *patterns)
 
 size_t fake_node_keys_left(struct fake_node *node, const char *const *except)
 {
+    const struct sim_keyspace *keys = &node->model.keys;
     int64_t now_ms = clock_us(node) / 1000;
     size_t left = 0;
     for (size_t i = 0; i < keys->count; i++)

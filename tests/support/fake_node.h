@@ -1,5 +1,5 @@
-/* A healthy Redis node for the fake server: the model of node_model.h, with databases, logins and a clock that may be
- * wrong. It executes the library's scripts in a Lua interpreter. */
+/* A healthy Redis node for the fake server: the model of node_model.h, with logins and a clock that may be wrong. It
+ * executes the library's scripts in a Lua interpreter. */
 #ifndef TESTS_SUPPORT_FAKE_NODE_H
 #define TESTS_SUPPORT_FAKE_NODE_H
 

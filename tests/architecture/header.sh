@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The public header compiles alone and without a warning in every supported version of C and C++; the C++ wrapper does
-# from
-# C++17 on.
+# from C++17 on.
 #
 # Usage: header.sh CC CXX INCLUDE_DIRECTORY SOURCE [CXX_SOURCE]
 #   SOURCE       includes the header, compiled as C and as C++

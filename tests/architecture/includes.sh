@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The allowed includes between the layers: include <- quorum <- src; cli and examples use only the public header. Inside
-# src
-# a floor includes itself and the floors below it: core <- link <- node <- lock <- client. A file there declares its
+# src a floor includes itself and the floors below it: core <- link <- node <- lock <- client. A file there declares its
 # exported functions in a header of the same name.
 #
 # Usage: includes.sh PROJECT_DIRECTORY

@@ -47,8 +47,7 @@ void scene_hold(const char *key)
 
 void scene_delete(const char *key)
 {
-    for (size_t i = 0; i < cluster_size(cluster); i++)
-        real_delete(i, key);
+    real_command(cluster_size(cluster), "DEL", key, NULL);
 }
 
 size_t scene_held_on(const char *key)

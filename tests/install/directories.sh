@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Installations as packagers make them: into a staging directory (DESTDIR), with a library directory outside the prefix,
-# and
-# without the shared library. pkg-config and find_package follow these settings.
+# and without the shared library. pkg-config and find_package follow these settings.
 #
 # Usage: directories.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A separate CMake project finds the installed library, links its targets in C and in C++, and runs. Unsuitable versions
-# and
-# components are rejected.
+# and components are rejected.
 #
 # Usage: find_package.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"

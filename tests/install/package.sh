@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The Debian packages together contain the files that 'cmake --install' installs, each file once. Their fields are
-# correct,
-# and their programs run. scripts/package.sh --try tests the same on a clean system, if one can be created.
+# correct, and their programs run. scripts/package.sh --try tests the same on a clean system, if one can be created.
 #
 # Usage: package.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"

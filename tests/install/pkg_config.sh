@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A separate program is built with the flags that pkg-config prints for the installed library, and runs: in C and in
-# C++,
-# shared and static.
+# C++, shared and static.
 #
 # Usage: pkg_config.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"

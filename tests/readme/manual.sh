@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The manual pages are well-formed. Every function of the public header is in the NAME and the SYNOPSIS of exactly one
-# page,
-# with the header's arguments. redlock_result_text(3) explains every status.
+# page, with the header's arguments. redlock_result_text(3) explains every status.
 . "$(dirname "$0")/../support/script.sh"
 
 cd "$project"

@@ -100,6 +100,25 @@ TEST(adopt, an_adopted_lock_is_like_any_other)
     scene_until(showing() == 0);
 }
 
+/* Another library's lock may have no expiry. A fencing token is sent with an extension of another kind. */
+TEST(adopt, a_key_without_expiry_keeps_none_when_its_lock_gets_a_fencing_token)
+{
+    struct answer inner;
+    scene_attach();
+    show(5, -1);
+    ck_assert_status(adopt(SCENE_WITH(.owner = &inner), TOKEN), REDLOCK_OK);
+    redlock_lock *outer = answer.lock;
+    scene_start_acquire(&inner, "stock", SCENE_WITH(.owner = &inner, .fence = 1));
+    ck_assert_status(scene_wait(&inner), REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++) {
+        scene_wait_for_sent(i, SENT_EXTEND, 1);
+        ck_assert_int_eq(fake_server_pttl(scene.node[i], "stock"), -1);
+    }
+    ck_assert_status(scene_release(&answer, &inner.lock), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &outer), REDLOCK_OK);
+    scene_until(showing() == 0);
+}
+
 TEST_ROWS(adopt, a_majority_that_holds_the_token_is_needed, 6)
 {
     show((unsigned)_i, 600000);

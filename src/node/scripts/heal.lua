@@ -8,7 +8,8 @@ for i, key in ipairs(KEYS) do
   local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
   set = type(set) == 'table' and set.ok -- a full node sets nothing, but may have the key already
   local mine = set or call('MGET', key)[1] == token -- GET would fail on a key of another type
-  if mine and not set and call('PTTL', key) < tonumber(ttl) then
+  local left = mine and not set and call('PTTL', key)
+  if left and left >= 0 and left < tonumber(ttl) then -- -1: a foreign lock that never expires
     call('PEXPIRE', key, ttl)
   end
   answers[i] = mine and '1' or '0'

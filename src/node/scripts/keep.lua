@@ -8,7 +8,8 @@ local call = redis.call
 -- include fence
 -- include shared
 local function extend(key, ttl)
-  if call('PTTL', key) < tonumber(ttl) then
+  local left = call('PTTL', key)
+  if left >= 0 and left < tonumber(ttl) then -- -1: a foreign lock that never expires
     call('PEXPIRE', key, ttl)
   end
 end

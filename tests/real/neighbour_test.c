@@ -32,7 +32,6 @@ static const char key[] = real_key("shared");
 
 struct neighbour {
     struct process process;
-    struct temp_dir *directory;
     FILE *to;
     FILE *from;
     char answer[1024];
@@ -51,15 +50,6 @@ static void kill_neighbour(void *object)
     free(neighbour);
 }
 
-/* Cleans up before the fixtures check for leaks. */
-static void part(struct neighbour *neighbour)
-{
-    struct temp_dir *directory = neighbour->directory;
-    fixture_unregister(neighbour);
-    kill_neighbour(neighbour);
-    temp_dir_remove(directory);
-}
-
 /* Reads the neighbour's next line, without the newline. The neighbour writes one line per command. */
 static const char *hear(struct neighbour *neighbour)
 {
@@ -72,8 +62,7 @@ static const char *hear(struct neighbour *neighbour)
 static struct neighbour *meet(int version)
 {
     struct neighbour *neighbour = fixture_allocate(sizeof *neighbour);
-    struct temp_dir *directory = temp_dir_make();
-    char *path = fixture_text("%s/answers", temp_dir_path(directory));
+    char *path = fixture_text("%s/answers", temp_dir_path(temp_dir_make()));
     char number[2] = {(char)('0' + version), '\0'};
     char node[] = "node", program[] = NEIGHBOUR_PROGRAM;
     char *nodes = fixture_text("%s", cluster_nodes_string(cluster));
@@ -82,7 +71,6 @@ static struct neighbour *meet(int version)
     setenv("NODE_PATH", NEIGHBOUR_MODULES, 1);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(pipe2(input, O_CLOEXEC), 0);
-    neighbour->directory = directory;
     int output = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     ck_assert(
         process_start(&neighbour->process, &(struct process_options){.argv = argv, .output = path, .input = input[0]}));
@@ -94,6 +82,7 @@ static struct neighbour *meet(int version)
     free(path);
     free(nodes);
     fixture_register(neighbour, kill_neighbour);
+    real_note_descriptors();
     ck_assert_str_eq(hear(neighbour), "ready");
     return neighbour;
 }
@@ -137,15 +126,7 @@ static void open_both(int i)
     face = real_open(i);
 }
 
-/* Before the descriptors are counted. */
-static void part_from_them(void)
-{
-    if (they != NULL)
-        part(they);
-    they = NULL;
-}
-
-REAL_CASE_WITH(one_at_a_time, real_shared_case, NULL, part_from_them, 0);
+REAL_CASE(one_at_a_time, real_shared_case, NULL);
 REAL_CASE(all_at_once, real_shared_case, NULL);
 
 TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, VERSIONS)
@@ -252,12 +233,11 @@ static void *contend(void *arg)
 
 TEST(all_at_once, never_two_holders)
 {
+    struct contest contest = {.witness = fixture_text("%s/witness", temp_dir_path(temp_dir_make()))};
     struct neighbour *neighbours[] = {meet(4), meet(5)};
-    struct contest contest = {0};
     pthread_t threads[2];
     face = real_open(BLOCKING_FACE);
     contest.client = face_client(face);
-    contest.witness = fixture_text("%s/witness", temp_dir_path(neighbours[0]->directory));
     for (size_t i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, contend, &contest), 0);
     for (size_t i = 0; i < VERSIONS; i++)
@@ -271,8 +251,6 @@ TEST(all_at_once, never_two_holders)
     ck_assert_uint_eq(contest.failures, 0);
     ck_assert_uint_gt(contest.held, 0);
     free(contest.witness);
-    for (size_t i = 0; i < VERSIONS; i++)
-        part(neighbours[i]);
 }
 
 REAL_PROGRAM("neighbour")

@@ -40,7 +40,7 @@ TEST(own_nodes, nodes_that_fail_one_by_one)
 {
     program_setting.config = scene_file(SCENE_HASTE);
     for (size_t down = 1; down <= 3; down++) {
-        (down == 2 ? deployment_stop : deployment_kill)(real_nodes, down);
+        (down == 2 ? cluster_stop : cluster_kill)(cluster, down);
         struct program *program = doctor(down < 3 ? WARNING : CRITICAL);
         json_is(program, FOUND(1), "unreachable");
         json_is(program, ".nodes[1].findings[0] | .text + \": \" + .remedy",

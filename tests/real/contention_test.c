@@ -68,7 +68,7 @@ static redlock_client *connect_client(const struct contest *contest)
     options.node_timeout_ms = 200;
     if (contest->nodes_hang)
         options.connect_timeout_ms = options.silence_limit_ms = 1000;
-    return redlock_connect(deployment_nodes(real_nodes), &options, &client, NULL) == REDLOCK_OK ? client : NULL;
+    return redlock_connect(cluster_nodes_string(cluster), &options, &client, NULL) == REDLOCK_OK ? client : NULL;
 }
 
 /* Returns whether all went well. */
@@ -116,10 +116,10 @@ static void await_progress(void)
 static void stop_and_resume_nodes(void)
 {
     for (size_t node = 0; atomic_load(&turns) < ALL_TURNS; node = (node + 1) % NODES) {
-        deployment_stop(real_nodes, node);
-        deployment_stop(real_nodes, (node + 1) % NODES);
+        cluster_stop(cluster, node);
+        cluster_stop(cluster, (node + 1) % NODES);
         await_progress();
-        deployment_repair(real_nodes);
+        cluster_repair(cluster);
         await_progress();
     }
 }

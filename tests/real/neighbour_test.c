@@ -133,7 +133,7 @@ TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, VER
 {
     open_both(_i);
     char *value = fixture_text("%s", they_acquire(10000));
-    ck_assert(real_soon_everywhere(key, value));
+    ck_assert(real_soon_shows(NULL, key, value));
     fprintf(they->to, "extend 50000\n");
     says(they, "ok");
     ck_assert(real_soon_all_reply(NULL, extended));
@@ -147,9 +147,9 @@ TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, VER
     ck_assert(real_shows_everywhere(key, value));
     free(value);
     they_release();
-    ck_assert(real_soon_everywhere(key, "(nil)"));
+    ck_assert(real_soon_shows(NULL, key, "(nil)"));
     redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = 10000));
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
+    ck_assert(real_soon_shows(NULL, key, redlock_lock_token(lock)));
     real_status(face_extend(face, lock, 29000, &result), REDLOCK_OK, &result);
     ck_assert(real_soon_all_reply(face, extended));
     they_are_refused();
@@ -163,9 +163,9 @@ TEST_LONG_ROWS(one_at_a_time, they_do_nothing_to_a_lock_that_is_ours_now, VERSIO
 {
     open_both(_i);
     they_acquire(SHORT_TTL_MS);
-    ck_assert(real_soon_everywhere(key, "(nil)"));
+    ck_assert(real_soon_shows(NULL, key, "(nil)"));
     redlock_lock *lock = held_acquire(face, key, NULL);
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
+    ck_assert(real_soon_shows(NULL, key, redlock_lock_token(lock)));
     fprintf(they->to, "extend 60000\n");
     says(they, "refused ");
     fprintf(they->to, "release\n");

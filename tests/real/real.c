@@ -86,7 +86,7 @@ static bool descriptors_closed(void *arg)
 static void look(void)
 {
     if (real_nodes)
-        deployment_repair(real_nodes);
+        cluster_repair(cluster);
     if (cluster)
         cluster_resume_all(cluster);
     held_close_all();
@@ -220,11 +220,6 @@ bool real_soon_shows(struct face *face, const char *key, const char *value)
 {
     struct expected expected = {key, value};
     return soon(face, shows, &expected);
-}
-
-bool real_soon_everywhere(const char *key, const char *value)
-{
-    return real_soon_shows(NULL, key, value);
 }
 
 bool real_soon_all_reply(struct face *face, struct real_number expected)

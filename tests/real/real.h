@@ -94,7 +94,6 @@ void real_turn(struct face *face);
 bool real_shows_everywhere(const char *key, const char *value);
 /* Waits until it has, because late grants arrive after the decision. Runs the face's loop meanwhile, if face is not NULL. */
 bool real_soon_shows(struct face *face, const char *key, const char *value);
-bool real_soon_everywhere(const char *key, const char *value); /* without a face */
 /* SET key value NX PX 60000 by another client. Returns whether the key was set. */
 bool real_foreign_set(size_t node, const char *key, const char *value);
 void real_delete(size_t node, const char *key);

@@ -48,7 +48,7 @@ redlock::client open_nowhere()
 
 bool is_on_every_node(const redlock::lock &lock)
 {
-    return real_soon_everywhere(key_text, std::string(lock.token()).c_str());
+    return real_soon_shows(nullptr, key_text, std::string(lock.token()).c_str());
 }
 
 // What a call with a result returns if it fails.

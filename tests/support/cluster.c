@@ -554,24 +554,18 @@ bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t s
     return answered;
 }
 
-long long cluster_vinteger(struct cluster *cluster, size_t node, va_list words)
+long long cluster_integer(struct cluster *cluster, size_t node, ...)
 {
     struct bytes text = {0};
     char *end;
+    va_list words;
+    va_start(words, node);
     bool answered = command_words(cluster, node, &text, words);
+    va_end(words);
     long long number = strtoll(text.data, &end, 10);
     if (!answered || end == text.data || *end != '\0')
         fixture_fail("node %zu did not answer with an integer but \"%s\"", node, text.data);
     bytes_free(&text);
-    return number;
-}
-
-long long cluster_integer(struct cluster *cluster, size_t node, ...)
-{
-    va_list words;
-    va_start(words, node);
-    long long number = cluster_vinteger(cluster, node, words);
-    va_end(words);
     return number;
 }
 

@@ -104,7 +104,6 @@ bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t s
 bool cluster_vcommand(struct cluster *cluster, size_t node, char *reply, size_t size, va_list words);
 /* The same for an integer reply. Any other reply ends the test. */
 long long cluster_integer(struct cluster *cluster, size_t node, ...) __attribute__((sentinel));
-long long cluster_vinteger(struct cluster *cluster, size_t node, va_list words);
 
 /* Number of keys that match the pattern (glob, NULL: all) and none of the patterns in `except` (a list ended by
  * NULL, or NULL). The node must be running. */

@@ -62,7 +62,7 @@ void deployment_destroy(struct deployment *deployment)
         return;
     fixture_unregister(deployment);
     if (deployment->pattern)
-        deployment_repair(deployment);
+        cluster_repair(deployment->cluster);
     cluster_destroy(deployment->cluster);
     free(deployment);
 }
@@ -70,34 +70,6 @@ void deployment_destroy(struct deployment *deployment)
 struct cluster *deployment_cluster(struct deployment *deployment)
 {
     return deployment->cluster;
-}
-
-size_t deployment_size(const struct deployment *deployment)
-{
-    return cluster_size(deployment->cluster);
-}
-
-const char *deployment_nodes(const struct deployment *deployment)
-{
-    return cluster_nodes_string(deployment->cluster);
-}
-
-bool deployment_command(struct deployment *deployment, size_t node, char *reply, size_t size, ...)
-{
-    va_list words;
-    va_start(words, size);
-    bool answered = cluster_vcommand(deployment->cluster, node, reply, size, words);
-    va_end(words);
-    return answered;
-}
-
-long long deployment_integer(struct deployment *deployment, size_t node, ...)
-{
-    va_list words;
-    va_start(words, node);
-    long long number = cluster_vinteger(deployment->cluster, node, words);
-    va_end(words);
-    return number;
 }
 
 size_t deployment_keys_left(struct deployment *deployment)
@@ -115,33 +87,6 @@ void deployment_remove_keys(struct deployment *deployment)
     static const char script[] = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end";
     if (!deployment->pattern)
         cluster_flush_all(deployment->cluster);
-    for (size_t i = 0; i < deployment_size(deployment) && deployment->pattern; i++)
-        deployment_command(deployment, i, NULL, 0, "EVAL", script, "0", deployment->pattern, NULL);
-}
-
-/* --- Faults --- */
-
-void deployment_kill(struct deployment *deployment, size_t node)
-{
-    cluster_kill(deployment->cluster, node);
-}
-
-void deployment_start(struct deployment *deployment, size_t node)
-{
-    cluster_start(deployment->cluster, node);
-}
-
-void deployment_stop(struct deployment *deployment, size_t node)
-{
-    cluster_stop(deployment->cluster, node);
-}
-
-void deployment_resume(struct deployment *deployment, size_t node)
-{
-    cluster_resume(deployment->cluster, node);
-}
-
-void deployment_repair(struct deployment *deployment)
-{
-    cluster_repair(deployment->cluster);
+    for (size_t i = 0; i < cluster_size(deployment->cluster) && deployment->pattern; i++)
+        cluster_command(deployment->cluster, i, NULL, 0, "EVAL", script, "0", deployment->pattern, NULL);
 }

@@ -34,26 +34,11 @@ struct deployment *deployment_create(void);
 void deployment_destroy(struct deployment *deployment);
 
 struct cluster *deployment_cluster(struct deployment *deployment);
-size_t deployment_size(const struct deployment *deployment);
-const char *deployment_nodes(const struct deployment *deployment);
-
-/* As cluster_command() and cluster_integer(). */
-bool deployment_command(struct deployment *deployment, size_t node, char *reply, size_t size, ...)
-    __attribute__((sentinel));
-long long deployment_integer(struct deployment *deployment, size_t node, ...) __attribute__((sentinel));
 
 /* Number of keys on the nodes that reply, without the library's permanent keys. */
 size_t deployment_keys_left(struct deployment *deployment);
 /* Their names, for a message; valid until the next call. */
 const char *deployment_key_names(struct deployment *deployment);
 void deployment_remove_keys(struct deployment *deployment);
-
-/* Faults; each has taken effect when the function returns. */
-void deployment_kill(struct deployment *deployment, size_t node);
-void deployment_start(struct deployment *deployment, size_t node);
-void deployment_stop(struct deployment *deployment, size_t node);
-void deployment_resume(struct deployment *deployment, size_t node);
-/* Resumes stopped nodes and starts killed ones. */
-void deployment_repair(struct deployment *deployment);
 
 #endif

@@ -99,12 +99,6 @@ void fake_node_forget_scripts(struct fake_node *node)
     node->model.scripts = 0;
 }
 
-static void run_script(struct sim_server *model, struct resp_argument text, size_t keys, size_t count,
-                       const struct resp_argument *words, struct bytes *reply)
-{
-    sim_server_run_script(model, text, keys, count, words, clock_us(node_of(model)), reply);
-}
-
 /* --- Other connections --- */
 
 static long long publish(struct sim_server *model, struct resp_argument channel, struct resp_argument text)
@@ -126,7 +120,7 @@ static bool kill_connection(struct sim_server *model, int64_t id)
 
 struct fake_node *fake_node_new(struct fake_server *server)
 {
-    static const struct sim_server_hooks hooks = {publish, kill_connection, info, run_script};
+    static const struct sim_server_hooks hooks = {publish, kill_connection, info};
     static const char *const fields[][3] = {
         {"Server", "redis_version", "7.0.15"},        {"Server", "redis_mode", "standalone"},
         {"Server", "uptime_in_seconds", "86400"},     {"Memory", "maxmemory", "0"},

@@ -1,11 +1,11 @@
+/* A healthy Redis node for the fake server: the model of node_model.h, with logins and a clock that may be wrong. It
+ * executes the library's scripts in a Lua interpreter. */
 #define _GNU_SOURCE
-#include "fake_node.h"
-
 #include "fake_server_internal.h"
+
 #include "fixture.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,18 +14,10 @@
 #include <sys/random.h>
 #include <time.h>
 
-struct field {
+struct fake_field {
     const char *section; /* of INFO */
     char *name;
     char *value;
-};
-
-struct fake_node {
-    struct sim_server model; /* the first member: its hooks get it */
-    struct fake_server *server;
-    struct field *fields;
-    size_t field_count;
-    int64_t clock_offset_us;
 };
 
 static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER; /* all models share one Lua interpreter */
@@ -35,7 +27,7 @@ static struct fake_node *node_of(struct sim_server *model)
     return (struct fake_node *)(void *)model;
 }
 
-static int64_t clock_us(const struct fake_node *node)
+int64_t fake_node_clock_us(const struct fake_node *node)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -55,7 +47,7 @@ static void set_field(struct fake_node *node, const char *section, const char *n
     }
     node->fields = fixture_reallocate(node->fields, (node->field_count + 1) * sizeof *node->fields);
     node->fields[node->field_count++] =
-        (struct field){.section = section, .name = fixture_text("%s", name), .value = fixture_text("%s", value)};
+        (struct fake_field){.section = section, .name = fixture_text("%s", name), .value = fixture_text("%s", value)};
 }
 
 void fake_node_set_info(struct fake_node *node, const char *field, const char *value)
@@ -92,19 +84,6 @@ static void info(struct sim_server *model, size_t count, const struct resp_argum
     bytes_free(&text);
 }
 
-/* --- Scripts --- */
-
-void fake_node_forget_scripts(struct fake_node *node)
-{
-    node->model.scripts = 0;
-}
-
-static void run_script(struct sim_server *model, struct resp_argument text, size_t keys, size_t count,
-                       const struct resp_argument *words, struct bytes *reply)
-{
-    sim_server_run_script(model, text, keys, count, words, clock_us(node_of(model)), reply);
-}
-
 /* --- Other connections --- */
 
 static long long publish(struct sim_server *model, struct resp_argument channel, struct resp_argument text)
@@ -126,7 +105,7 @@ static bool kill_connection(struct sim_server *model, int64_t id)
 
 struct fake_node *fake_node_new(struct fake_server *server)
 {
-    static const struct sim_server_hooks hooks = {publish, kill_connection, info, run_script};
+    static const struct sim_server_hooks hooks = {publish, kill_connection, info};
     static const char *const fields[][3] = {
         {"Server", "redis_version", "7.0.15"},        {"Server", "redis_mode", "standalone"},
         {"Server", "uptime_in_seconds", "86400"},     {"Memory", "maxmemory", "0"},
@@ -144,80 +123,13 @@ struct fake_node *fake_node_new(struct fake_server *server)
 
 void fake_node_free(struct fake_node *node)
 {
-    fake_node_forget_keys(node);
+    sim_keyspace_clear(&node->model.keys);
     for (size_t i = 0; i < node->field_count; i++) {
         free(node->fields[i].name);
         free(node->fields[i].value);
     }
     free(node->fields);
     free(node);
-}
-
-/* --- Keys --- */
-
-void fake_node_set_clock_offset_us(struct fake_node *node, int64_t offset_us)
-{
-    node->clock_offset_us = offset_us;
-}
-
-const struct sim_key *fake_node_find(struct fake_node *node, const struct resp_argument *name)
-{
-    return sim_keyspace_find(&node->model.keys, *name, clock_us(node) / 1000);
-}
-
-static void execute(struct fake_node *node, size_t count, const struct resp_argument *words)
-{
-    struct bytes reply = {0};
-    sim_keyspace_execute(&node->model.keys, count, words, clock_us(node), &reply);
-    bytes_free(&reply);
-}
-
-void fake_node_set(struct fake_node *node, const struct resp_argument *name, const void *value, size_t length,
-                   int64_t ttl_ms)
-{
-    char ttl[RESP_INTEGER_SIZE];
-    const struct resp_argument words[] = {resp_argument_of("SET"),
-                                          *name,
-                                          {value, length},
-                                          resp_argument_of("PX"),
-                                          {ttl, resp_format_integer(ttl, ttl_ms)}};
-    execute(node, ttl_ms < 0 ? 3 : 5, words);
-}
-
-void fake_node_delete(struct fake_node *node, const struct resp_argument *name)
-{
-    execute(node, 2, (const struct resp_argument[]){resp_argument_of("DEL"), *name});
-}
-
-int64_t fake_node_pttl(struct fake_node *node, const struct resp_argument *name)
-{
-    const struct sim_key *key = fake_node_find(node, name);
-    if (!key)
-        return -2;
-    return key->expires == SIM_NO_EXPIRY ? -1 : key->expires - clock_us(node) / 1000;
-}
-
-void fake_node_forget_keys(struct fake_node *node)
-{
-    sim_keyspace_clear(&node->model.keys);
-}
-
-static bool matches_any(const char *name, const char *const *patterns)
-{
-    for (; patterns != NULL && *patterns != NULL; patterns++)
-        if (fnmatch(*patterns, name, 0) == 0)
-            return true;
-    return false;
-}
-
-size_t fake_node_keys_left(struct fake_node *node, const char *const *except)
-{
-    const struct sim_keyspace *keys = &node->model.keys;
-    int64_t now_ms = clock_us(node) / 1000;
-    size_t left = 0;
-    for (size_t i = 0; i < keys->count; i++)
-        left += keys->keys[i].expires >= now_ms && !matches_any(keys->keys[i].name, except);
-    return left;
 }
 
 /* --- Commands --- */
@@ -300,7 +212,8 @@ void fake_node_execute(struct fake_node *node, struct fake_connection *connectio
     } else {
         pthread_mutex_lock(&model_lock);
         connection->executing = true;
-        sim_server_execute(&node->model, &connection->session, command->argc, command->argv, clock_us(node), reply);
+        sim_server_execute(&node->model, &connection->session, command->argc, command->argv, fake_node_clock_us(node),
+                           reply);
         connection->executing = false;
         pthread_mutex_unlock(&model_lock);
     }

@@ -5,6 +5,7 @@
 #include "fixture.h"
 #include "sockets.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,8 +171,8 @@ void fake_server_restart(struct fake_server *server)
 {
     poller_enter(&server->poller);
     drop_all(server, FAKE_CLOSE);
-    fake_node_forget_keys(server->node);
-    fake_node_forget_scripts(server->node);
+    sim_keyspace_clear(&server->node->model.keys);
+    server->node->model.scripts = 0;
     fake_node_new_run_id(server->node);
     poller_leave(&server->poller);
 }
@@ -199,14 +200,14 @@ static void unlock(struct fake_server *server)
 void fake_server_forget_keys(struct fake_server *server)
 {
     lock(server);
-    fake_node_forget_keys(server->node);
+    sim_keyspace_clear(&server->node->model.keys);
     unlock(server);
 }
 
 void fake_server_forget_scripts(struct fake_server *server)
 {
     lock(server);
-    fake_node_forget_scripts(server->node);
+    server->node->model.scripts = 0;
     unlock(server);
 }
 
@@ -230,33 +231,46 @@ void fake_server_set_password(struct fake_server *server, const char *user, cons
 void fake_server_set_clock_offset_us(struct fake_server *server, int64_t offset_us)
 {
     lock(server);
-    fake_node_set_clock_offset_us(server->node, offset_us);
+    server->node->clock_offset_us = offset_us;
     unlock(server);
 }
 
 /* --- Keys --- */
 
+static void execute(struct fake_server *server, size_t count, const struct resp_argument *words)
+{
+    struct bytes reply = {0};
+    lock(server);
+    sim_keyspace_execute(&server->node->model.keys, count, words, fake_node_clock_us(server->node), &reply);
+    unlock(server);
+    bytes_free(&reply);
+}
+
 void fake_server_set_key(struct fake_server *server, const char *key, const char *value, int64_t ttl_ms)
 {
-    struct resp_argument name = resp_argument_of(key);
-    lock(server);
-    fake_node_set(server->node, &name, value, strlen(value), ttl_ms);
-    unlock(server);
+    char ttl[RESP_INTEGER_SIZE];
+    const struct resp_argument words[] = {resp_argument_of("SET"),
+                                          resp_argument_of(key),
+                                          resp_argument_of(value),
+                                          resp_argument_of("PX"),
+                                          {ttl, resp_format_integer(ttl, ttl_ms)}};
+    execute(server, ttl_ms < 0 ? 3 : 5, words);
 }
 
 void fake_server_delete_key(struct fake_server *server, const char *key)
 {
-    struct resp_argument name = resp_argument_of(key);
-    lock(server);
-    fake_node_delete(server->node, &name);
-    unlock(server);
+    execute(server, 2, (const struct resp_argument[]){resp_argument_of("DEL"), resp_argument_of(key)});
+}
+
+static const struct sim_key *find_key(struct fake_server *server, const char *key)
+{
+    return sim_keyspace_find(&server->node->model.keys, resp_argument_of(key), fake_node_clock_us(server->node) / 1000);
 }
 
 bool fake_server_get_key(struct fake_server *server, const char *key, char *value, size_t size)
 {
-    struct resp_argument name = resp_argument_of(key);
     lock(server);
-    const struct sim_key *found = fake_node_find(server->node, &name);
+    const struct sim_key *found = find_key(server, key);
     if (found)
         snprintf(value, size, "%s", found->value);
     unlock(server);
@@ -265,17 +279,29 @@ bool fake_server_get_key(struct fake_server *server, const char *key, char *valu
 
 int64_t fake_server_pttl(struct fake_server *server, const char *key)
 {
-    struct resp_argument name = resp_argument_of(key);
     lock(server);
-    int64_t pttl = fake_node_pttl(server->node, &name);
+    const struct sim_key *found = find_key(server, key);
+    int64_t expires = found ? found->expires : 0, now_ms = fake_node_clock_us(server->node) / 1000;
     unlock(server);
-    return pttl;
+    return !found ? -2 : expires == SIM_NO_EXPIRY ? -1 : expires - now_ms;
+}
+
+static bool matches_any(const char *name, const char *const *patterns)
+{
+    for (; patterns != NULL && *patterns != NULL; patterns++)
+        if (fnmatch(*patterns, name, 0) == 0)
+            return true;
+    return false;
 }
 
 size_t fake_server_keys_left(struct fake_server *server, const char *const *except)
 {
+    const struct sim_keyspace *keys = &server->node->model.keys;
+    size_t left = 0;
     lock(server);
-    size_t left = fake_node_keys_left(server->node, except);
+    int64_t now_ms = fake_node_clock_us(server->node) / 1000;
+    for (size_t i = 0; i < keys->count; i++)
+        left += keys->keys[i].expires >= now_ms && !matches_any(keys->keys[i].name, except);
     unlock(server);
     return left;
 }

@@ -1,6 +1,6 @@
 /* A fake Redis node: a separate thread that uses RESP over TCP or a unix socket.
  *
- * By default it behaves as a healthy node (fake_node.h lists the commands). Rules make it misbehave. On the k-th
+ * By default it behaves as a healthy node (node_model.h). Rules make it misbehave. On the k-th
  * command of a name it replies late, with an error, incompletely, twice or not at all, or it breaks the connection.
  * It records every command in the order of arrival. A test can wait for a record, so no test has to sleep.
  *
@@ -9,7 +9,6 @@
 #ifndef TESTS_SUPPORT_FAKE_SERVER_H
 #define TESTS_SUPPORT_FAKE_SERVER_H
 
-#include "fake_node.h"
 #include "resp.h"
 
 #include <stdbool.h>
@@ -17,6 +16,9 @@
 #include <stdint.h>
 
 struct fake_server;
+
+/* INFO's master_replid */
+#define FAKE_HISTORY "0123456789abcdef0123456789abcdef01234567"
 
 enum fake_transport { FAKE_IPV4, FAKE_UNIX };
 

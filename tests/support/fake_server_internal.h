@@ -50,6 +50,14 @@ struct fake_connection {
     bool executing; /* a command, which may kill other connections only */
 };
 
+struct fake_node {
+    struct sim_server model; /* the first member: its hooks get it */
+    struct fake_server *server;
+    struct fake_field *fields; /* of INFO */
+    size_t field_count;
+    int64_t clock_offset_us;
+};
+
 struct fake_server {
     struct poller poller;
     bool paused;
@@ -77,6 +85,16 @@ struct fake_server {
     struct fake_rule_entry *rules;
     unsigned last_rule;
 };
+
+/* fake_node.c */
+struct fake_node *fake_node_new(struct fake_server *server);
+void fake_node_free(struct fake_node *node);
+void fake_node_new_run_id(struct fake_node *node);
+void fake_node_set_info(struct fake_node *node, const char *field, const char *value);
+int64_t fake_node_clock_us(const struct fake_node *node);
+/* Writes the reply. */
+void fake_node_execute(struct fake_node *node, struct fake_connection *connection, const struct resp_command *command,
+                       struct bytes *reply);
 
 /* fake_connection.c */
 /* One turn of the server's thread. */

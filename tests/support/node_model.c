@@ -292,12 +292,6 @@ static void run_script(struct sim_server *server, int script, struct resp_argume
     lua_settop(lua, 0);
 }
 
-void sim_server_run_script(struct sim_server *server, struct resp_argument text, size_t keys, size_t count,
-                           const struct resp_argument *words, int64_t microseconds, struct bytes *reply)
-{
-    run_script(server, find_script(text, true), text, keys, count, words, microseconds, reply);
-}
-
 /* The server remembers the library's scripts only. */
 static void evaluate(struct sim_server *server, size_t count, const struct resp_argument *words, int64_t microseconds,
                      struct bytes *reply)
@@ -317,11 +311,7 @@ static void evaluate(struct sim_server *server, size_t count, const struct resp_
     }
     if (script >= 0)
         server->scripts |= 1u << script;
-    if (server->hooks && server->hooks->run_script)
-        server->hooks->run_script(server, script < 0 ? words[1] : resp_argument_of(rl_scripts[script].text), keys,
-                                  count - 3, words + 3, reply);
-    else
-        run_script(server, script, words[1], keys, count - 3, words + 3, microseconds, reply);
+    run_script(server, script, words[1], keys, count - 3, words + 3, microseconds, reply);
 }
 
 static void load_script(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply)

@@ -24,10 +24,8 @@ struct sim_server;
 struct sim_server_hooks {
     long long (*publish)(struct sim_server *server, struct resp_argument channel, struct resp_argument text);
     bool (*kill)(struct sim_server *server, int64_t id); /* false: no such connection */
-    /* NULL, or what replies to INFO, and executes scripts, instead of the model. `words`: the keys, then the arguments. */
+    /* NULL, or what replies to INFO instead of the model. */
     void (*info)(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply);
-    void (*run_script)(struct sim_server *server, struct resp_argument text, size_t keys, size_t count,
-                       const struct resp_argument *words, struct bytes *reply);
 };
 
 struct sim_server {
@@ -48,10 +46,6 @@ struct sim_server {
 /* Executes one command and writes its reply. microseconds: the server's wall clock. */
 void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,
                         const struct resp_argument *words, int64_t microseconds, struct bytes *reply);
-
-/* Executes a script on the keys, which are the first of the words. */
-void sim_server_run_script(struct sim_server *server, struct resp_argument text, size_t keys, size_t count,
-                           const struct resp_argument *words, int64_t microseconds, struct bytes *reply);
 
 /* Errors inside scripts that no simulated fault explains: bugs of the library's scripts or of the model. */
 extern unsigned sim_script_errors;

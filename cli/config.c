@@ -56,6 +56,8 @@ struct reading {
     FILE *file;
     struct cli_settings *settings;
     int line;
+    bool indented;       /* the line */
+    bool after_key;      /* a key of the same section came before, which the parser continues with an indented line */
     bool holds_password; /* not in another file */
     bool said;           /* the first error has been reported; later ones are not */
 };
@@ -208,16 +210,38 @@ static bool take_value(struct reading *reading, const struct key *key, const cha
 
 /* --- The parser's callbacks --- */
 
+static const struct key *find_key(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strlen(keys[i].name) == length && strncmp(keys[i].name, name, length) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+/* The line was meant as a key: only nodes continue, and none of them looks like "key = ...". */
+static bool is_indented_key(const struct reading *reading, const struct key *key, const char *value)
+{
+    size_t length = strcspn(value, "= \t");
+
+    if (!reading->indented || !reading->after_key)
+        return false;
+    return key->kind != NODES || (strchr(value, '=') != NULL && find_key(value, length) != NULL);
+}
+
 static int on_value(void *user, const char *section, const char *name, const char *value)
 {
     struct reading *reading = user;
+    const struct key *key = find_key(name, strlen(name));
 
     if (*section != '\0' && strcmp(section, "redlock") != 0)
         return wrong(reading, "there is no section [%s]; put all keys in [redlock]", section);
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (strcmp(keys[i].name, name) == 0)
-            return take_value(reading, &keys[i], value);
-    return wrong(reading, "there is no key '%s'; redlock(1) lists them", name);
+    if (key == NULL)
+        return wrong(reading, "there is no key '%s'; redlock(1) lists them", name);
+    if (is_indented_key(reading, key, value))
+        return wrong(reading, "an indented line continues the key before it, as only nodes can; write each key at the "
+                              "beginning of its line");
+    reading->after_key = true;
+    return take_value(reading, key, value);
 }
 
 /* Counts the lines, because the parser does not, and rejects lines that it would split. */
@@ -228,6 +252,9 @@ static char *read_line(char *line, int size, void *user)
     if (fgets(line, size, reading->file) == NULL)
         return NULL;
     reading->line++;
+    reading->indented = *line == ' ' || *line == '\t';
+    if (line[strspn(line, " \t")] == '[')
+        reading->after_key = false;
     if (strchr(line, '\n') == NULL && !feof(reading->file)) {
         wrong(reading, "this line is longer than %d bytes; write nodes in several lines: nodes = ...", size - 3);
         return NULL;

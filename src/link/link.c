@@ -52,12 +52,6 @@ static void watch(struct rl_link *link, ev_io *watcher, bool on)
         ev_io_stop(link->writes->loop, watcher);
 }
 
-/* False in a forked child, whose loop may still have the events of its parent's sockets. */
-static bool is_ours(const struct rl_link *link)
-{
-    return *link->writes->fork_canary == 1;
-}
-
 /* ---------------------------------------------------------------------------------------------------------- closing */
 
 /* The context is gone, or will be. */
@@ -330,7 +324,7 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
     (void)events;
     struct rl_link *link = watcher->data;
     struct rl_sigpipe guard = {.blocks = false};
-    if (!is_ours(link))
+    if (!rl_writes_are_ours(link->writes))
         return;
     if (!link->session) {
         read_in(link);
@@ -389,7 +383,7 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
     (void)events;
     struct rl_link *link = watcher->data;
     struct rl_sigpipe guard = {.blocks = false};
-    if (!is_ours(link))
+    if (!rl_writes_are_ours(link->writes))
         return;
     block_sigpipe(link, &guard);
     if (!link->connected)
@@ -492,9 +486,4 @@ bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, const s
     }
     redisAsyncSetConnectCallback(link->context, on_connect); /* asks for write interest */
     return true;
-}
-
-bool rl_link_is_negotiating(const struct rl_link *link)
-{
-    return link->session && !rl_tls_is_established(link->session);
 }

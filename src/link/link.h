@@ -40,6 +40,12 @@ struct rl_writes {
     bool watchers_changed; /* a watcher was started or stopped: a loop that sleeps does not know */
 };
 
+/* False in a forked child, whose loop may still have the events of its parent's sockets. */
+static inline bool rl_writes_are_ours(const struct rl_writes *writes)
+{
+    return *writes->fork_canary == 1;
+}
+
 /* Why a link ended, or was not opened. */
 struct rl_link_end {
     bool permanent; /* until an operator acts */
@@ -124,6 +130,9 @@ void rl_links_flush(struct rl_writes *writes);
 bool rl_link_has_unread(const struct rl_link *link);
 
 /* TLS: its handshake is in progress. */
-bool rl_link_is_negotiating(const struct rl_link *link);
+static inline bool rl_link_is_negotiating(const struct rl_link *link)
+{
+    return link->session && !rl_tls_is_established(link->session);
+}
 
 #endif

@@ -34,6 +34,8 @@ static const struct {
     {"timeout = 0\n", "file:1: timeout: '0' is not from 1 ms to 60 min"},
     {"connect-timeout = 61m\n", "file:1: connect-timeout: '61m' is not from 1 ms to 60 min"},
     {"drift-ppm = 600000\n", "file:1: drift-ppm: '600000' is not a number from 0 to 500000"},
+    {"[redlock]\n  prefix = jobs:\n  guard = no\n", "file:3: an indented line continues the key before it"},
+    {"nodes = a\n  ttl = 5s\n", "file:2: an indented line continues the key before it"},
     {"ttl = 10s\nnodes = " FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY, "file:2: this line is longer than"},
 };
 

@@ -1095,12 +1095,13 @@ class client
     std::string metrics() const
     {
         std::string text;
-        for (std::size_t needed = 4096; native_handle() && needed > text.size() + 1;) {
-            text.resize(needed + needed / 8);
-            if (redlock_metrics(native_handle(), text.data(), text.size(), &needed) != REDLOCK_OK &&
-                needed <= text.size())
-                needed = 1; /* failed for another reason than the size */
-            text.resize(needed <= text.size() ? needed - 1 : text.size());
+        std::size_t needed = 4096;
+        for (bool done = !native_handle(); !done;) {
+            text.resize(needed + needed / 8); /* it may have grown by the next call */
+            const bool whole = redlock_metrics(native_handle(), text.data(), text.size(), &needed) == REDLOCK_OK;
+            done = whole || needed <= text.size(); /* otherwise the text was cut */
+            if (done)
+                text.resize(whole ? needed - 1 : 0);
         }
         return text;
     }

@@ -21,7 +21,6 @@ struct test_allocator {
     struct header live; /* head of a ring */
     size_t live_count;
     size_t live_bytes;
-    size_t peak_bytes;
     size_t allocations;
     size_t failures;
     size_t fail_first; /* ordinals of the allocations that fail; 0: none */
@@ -71,8 +70,6 @@ static void *allocate(struct test_allocator *allocator, size_t size)
     header->previous->next = header->next->previous = header;
     allocator->live_count++;
     allocator->live_bytes += size;
-    if (allocator->live_bytes > allocator->peak_bytes)
-        allocator->peak_bytes = allocator->live_bytes;
     return memset(header + 1, 0xA5, size);
 }
 
@@ -170,11 +167,6 @@ size_t test_allocator_live(struct test_allocator *allocator)
 size_t test_allocator_live_bytes(struct test_allocator *allocator)
 {
     return locked(allocator, &allocator->live_bytes);
-}
-
-size_t test_allocator_peak_bytes(struct test_allocator *allocator)
-{
-    return locked(allocator, &allocator->peak_bytes);
 }
 
 void test_allocator_list(struct test_allocator *allocator, FILE *out)

@@ -41,7 +41,6 @@ size_t test_allocator_failures(struct test_allocator *allocator);
 
 size_t test_allocator_live(struct test_allocator *allocator); /* blocks not freed */
 size_t test_allocator_live_bytes(struct test_allocator *allocator);
-size_t test_allocator_peak_bytes(struct test_allocator *allocator);
 
 /* Prints one line per live block: the ordinal of its allocation (for fail_at and a breakpoint) and its size. */
 void test_allocator_list(struct test_allocator *allocator, FILE *out);

@@ -55,7 +55,7 @@ struct route {
     uint16_t server_port;
     uint16_t port;
     int reservation;
-    int listener; /* -1: refuses */
+    int listener;
     uint64_t delay_ns[DIRECTIONS];
     bool held[DIRECTIONS];
 };
@@ -251,7 +251,7 @@ static void turn(void *arg)
     for (struct link *link = proxy->links; link; link = link->next, at += DIRECTIONS)
         serve_link(link, at);
     for (size_t i = 0; i < proxy->route_count; i++)
-        if (polled[1 + i].revents && proxy->routes[i].listener >= 0)
+        if (polled[1 + i].revents)
             accept_link(proxy, &proxy->routes[i]);
     free_broken(proxy);
     free(polled);
@@ -309,8 +309,7 @@ void delay_proxy_stop(struct delay_proxy *proxy)
         break_link(link, false);
     free_broken(proxy);
     for (size_t i = 0; i < proxy->route_count; i++) {
-        if (proxy->routes[i].listener >= 0)
-            close(proxy->routes[i].listener);
+        close(proxy->routes[i].listener);
         close(proxy->routes[i].reservation);
     }
     free(proxy->routes);
@@ -375,18 +374,5 @@ void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset)
     for (struct link *link = proxy->links; link; link = link->next)
         if (link->route == route_at(proxy, route))
             break_link(link, reset);
-    poller_leave(&proxy->poller);
-}
-
-void delay_proxy_refuse(struct delay_proxy *proxy, size_t route, bool refused)
-{
-    struct route *changed = route_at(proxy, route);
-    poller_enter(&proxy->poller);
-    if (!refused && changed->listener < 0) {
-        changed->listener = socket_listen(false, changed->port);
-    } else if (refused && changed->listener >= 0) {
-        close(changed->listener);
-        changed->listener = -1;
-    }
     poller_leave(&proxy->poller);
 }

@@ -39,7 +39,4 @@ void delay_proxy_let_go(struct delay_proxy *proxy, size_t route, enum proxy_dire
 /* Breaks the route's connections on both sides, by RST or by FIN, and drops the bytes in transit. */
 void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset);
 
-/* While refused is set, new connections are refused; open ones stay. */
-void delay_proxy_refuse(struct delay_proxy *proxy, size_t route, bool refused);
-
 #endif

@@ -107,7 +107,6 @@ TEST(adopt, an_adopted_lock_is_like_any_other)
 TEST(adopt, a_key_without_expiry_keeps_none_when_its_lock_gets_a_fencing_token)
 {
     struct answer inner;
-    scene_attach();
     show(5, -1);
     ck_assert_status(adopt(SCENE_WITH(.owner = &inner), TOKEN), REDLOCK_OK);
     redlock_lock *outer = answer.lock;
@@ -119,30 +118,6 @@ TEST(adopt, a_key_without_expiry_keeps_none_when_its_lock_gets_a_fencing_token)
     }
     ck_assert_status(scene_release(&answer, &inner.lock), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &outer), REDLOCK_OK);
-    scene_until(showing() == 0);
-}
-
-/* The reply to each heartbeat makes the client send the kept undos again. */
-static unsigned owed_undos(void)
-{
-    rl_node_beat(scene.client->nodes->node);
-    return rl_node_unconfirmed_undos(scene.client->nodes->node);
-}
-
-/* The process that acquired the lock may have set a longer ttl. */
-TEST(adopt, an_undo_is_repeated_for_longer_than_the_ttl_that_the_lock_was_adopted_with)
-{
-    scene.options.ttl_ms = 300;
-    scene.options.renewal_percent = 0;
-    scene_attach();
-    show(5, 600000);
-    ck_assert_status(adopt(NULL, TOKEN), REDLOCK_OK);
-    redlock_lock *lock = answer.lock;
-    scene_refuse(0, 1, "EVALSHA", 0, FAKE_BUSY);
-    scene_release(&answer, &lock); /* may be too late for a valid lock: it ends after 300 ms */
-    quorum_time end = rl_now() + 400 * QUORUM_MILLISECOND;
-    scene_until(owed_undos() == 0 || rl_now() > end);
-    scene_calm(0, 1);
     scene_until(showing() == 0);
 }
 
@@ -253,6 +228,30 @@ TEST_ROWS(adopt, malformed_token_or_name_is_explained, ROWS(malformed))
 /* --- Release --- */
 
 SCENE_CASE(release, five_nodes);
+
+/* The reply to each heartbeat makes the client send the kept undos again. */
+static unsigned owed_undos(void)
+{
+    rl_node_beat(scene.client->nodes->node);
+    return rl_node_unconfirmed_undos(scene.client->nodes->node);
+}
+
+/* The process that acquired the lock may have set a longer ttl. */
+TEST(release, an_undo_is_repeated_for_longer_than_the_ttl_that_the_lock_was_adopted_with)
+{
+    scene.options.ttl_ms = 300;
+    scene.options.renewal_percent = 0;
+    scene_attach();
+    show(5, 600000);
+    ck_assert_status(adopt(NULL, TOKEN), REDLOCK_OK);
+    redlock_lock *lock = answer.lock;
+    scene_refuse(0, 1, "EVALSHA", 0, FAKE_BUSY);
+    scene_release(&answer, &lock); /* may be too late for a valid lock: it ends after 300 ms */
+    quorum_time end = rl_now() + 400 * QUORUM_MILLISECOND;
+    scene_until(owed_undos() == 0 || rl_now() > end);
+    scene_calm(0, 1);
+    scene_until(showing() == 0);
+}
 
 TEST_ROWS(release, a_release_by_token_waits_for_every_answer, 2)
 {

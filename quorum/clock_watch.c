@@ -124,14 +124,14 @@ static void note_jump(struct quorum_clock_watch *watch, const struct quorum_cloc
 }
 
 /* The node's clock gained `change`. Marks the suspects for which this shows that our clock did not stop: the node must
- * have been sampled before the jump, and again after it. note_jump() clears the marks of earlier jumps. */
+ * have been sampled before the jump, and again after it. */
 static void vouch(struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample, quorum_time since,
                   struct quorum_offset change)
 {
     for (unsigned i = 0; i < watch->nodes; i++) {
         struct quorum_clock_node *suspect = &watch->node[i];
         int64_t moved = suspect->direction > 0 ? change.high : -change.low;
-        if (sample->sent < suspect->jumped_at)
+        if (!suspect->direction || i == sample->node || sample->sent < suspect->jumped_at)
             continue;
         if (since > suspect->after)
             suspect->ignorant |= quorum_node(sample->node);

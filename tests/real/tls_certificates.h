@@ -12,7 +12,7 @@ const char *certificates_path(const char *file);
 void certificates_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Makes NAME.pem and NAME.key. issuer: the authority's name; NULL: an authority with a self-signed certificate. names: the
- * alternative names, "IP:127.0.0.1,DNS:localhost"; NULL for none. days: how long it is valid; -1: it has expired. */
+ * alternative names, "IP:127.0.0.1,DNS:localhost"; NULL for none. days: how long it is valid; 0: it has expired. */
 void certificates_make(const char *name, const char *issuer, const char *names, int days);
 
 #endif

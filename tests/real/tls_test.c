@@ -43,8 +43,8 @@ struct peer {
     size_t count;      /* 0: one server */
     bool strange;      /* its certificate is of an authority that the client does not know */
     const char *names; /* NULL: the names of loopback */
-    int days;          /* 0: a year */
-    bool asks;         /* for a client certificate */
+    bool expired;
+    bool asks; /* for a client certificate */
     bool ipv6;
     const char *protocols; /* NULL: both */
 
@@ -62,8 +62,7 @@ static void start(struct peer servers)
     const char *protocols = servers.protocols != NULL ? servers.protocols : "TLSv1.2 TLSv1.3";
     struct cluster_node_options nodes[NODES] = {{0}};
     size_t count = servers.count != 0 ? servers.count : 1;
-    certificates_make("server", servers.strange ? "stranger" : "authority", names,
-                      servers.days != 0 ? servers.days : YEAR);
+    certificates_make("server", servers.strange ? "stranger" : "authority", names, servers.expired ? 0 : YEAR);
     const struct cluster_tls tls = {certificates_path("server.pem"), certificates_path("server.key"),
                                     certificates_path("authority.pem"), servers.asks};
     for (size_t i = 0; i < count; i++)
@@ -134,14 +133,14 @@ static const struct peer peers[] = {
     {.name = "the address to look for", .names = "IP:192.0.2.1", .server_name = "192.0.2.1"},
     {.name = "our certificate, 1.2", .asks = true, .protocols = "TLSv1.2", .certificate = OUR_CERTIFICATE},
     {.name = "our certificate, 1.3", .asks = true, .protocols = "TLSv1.3", .certificate = OUR_CERTIFICATE},
-    {.name = "not verified", .strange = true, .names = "DNS:other.example", .days = -1, .trust = NO_VERIFICATION},
+    {.name = "not verified", .strange = true, .names = "DNS:other.example", .expired = true, .trust = NO_VERIFICATION},
 
     {.name = "not that name", .names = "DNS:a.example", .server_name = "b.example", .words = NOT_FOR "b.example"},
     {.name = "not that address", .names = "IP:192.0.2.1", .server_name = "192.0.2.2", .words = NOT_FOR "192.0.2.2"},
     {.name = "an unknown authority", .trust = A_STRANGER, .words = UNTRUSTED},
     {.name = "another's address", .names = OTHERS, .words = NOT_FOR "127.0.0.1"},
     {.name = "another's name", .names = OTHERS, .host = "localhost", .words = NOT_FOR "localhost"},
-    {.name = "expired", .days = -1, .words = UNTRUSTED "certificate has expired"},
+    {.name = "expired", .expired = true, .words = UNTRUSTED "certificate has expired"},
     {.name = "none of ours, 1.2", .asks = true, .protocols = "TLSv1.2", .words = "without a client certificate"},
     {.name = "none of ours, 1.3", .asks = true, .protocols = "TLSv1.3", .words = SET_BOTH},
     {.name = "foreign, 1.2", .asks = true, .protocols = "TLSv1.2", .certificate = FOREIGN_CERTIFICATE, .words = ALERT},

@@ -429,8 +429,8 @@ typedef void (*redlock_callback)(redlock_client *client, const redlock_result *r
  * Creates a client on the caller's loop, which must outlive it; otherwise like redlock_connect(). The client keeps the
  * loop alive (ev_run() does not return) until it is closed. The thread that attaches must be the one that runs the
  * loop; calls from another thread return REDLOCK_INVALID. A forked child that keeps using the loop must call
- * ev_loop_fork(), as usual with libev; its loop runs without the client. Callbacks run just before the loop sleeps: a caller that runs single iterations
- * (EVRUN_ONCE) until a callback has run must call ev_break() in the callback.
+ * ev_loop_fork(), as usual with libev; its loop runs without the client. Callbacks run just before the loop sleeps: a
+ * caller that runs single iterations (EVRUN_ONCE) until a callback has run must call ev_break() in the callback.
  */
 REDLOCK_API int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_options *options,
                                redlock_client **client, redlock_result *result);

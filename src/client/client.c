@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "src/client/lock_events.h"
@@ -22,30 +21,9 @@
 
 /* ----------------------------------------------------------------------------------------------- process and thread */
 
-/* The kernel wipes this page in a forked child, so recognizing the child takes no system call. */
-static const volatile unsigned char *create_fork_canary(void)
-{
-    long size = sysconf(_SC_PAGESIZE);
-    void *page = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return NULL;
-    if (madvise(page, (size_t)size, MADV_WIPEONFORK) != 0) {
-        munmap(page, (size_t)size);
-        return NULL;
-    }
-    *(volatile unsigned char *)page = 1;
-    return page;
-}
-
-static void free_fork_canary(const volatile unsigned char *page)
-{
-    if (page)
-        munmap((void *)(uintptr_t)page, (size_t)sysconf(_SC_PAGESIZE));
-}
-
 bool rl_client_in_owner_process(const redlock_client *client)
 {
-    return rl_core_in_owner_process(&client->core);
+    return rl_process_is(client->core.owner);
 }
 
 int rl_client_enter(const redlock_client *client)
@@ -262,8 +240,8 @@ static int equip(redlock_client *client, redlock_result *result)
     if (!core->wakeup)
         return rl_result_fail(result, REDLOCK_SYSTEM,
                               "the system refused an eventfd; raise the limit of open files (ulimit -n)");
-    core->fork_canary = create_fork_canary();
-    if (!core->fork_canary)
+    core->owner = rl_process_mark();
+    if (!core->owner)
         return rl_result_fail(result, REDLOCK_SYSTEM,
                               "the system refused a page that is wiped on fork; Linux 4.14 or later is needed");
     return REDLOCK_OK;
@@ -343,7 +321,7 @@ static void free_parts(redlock_client *client)
     rl_wakeup_unref(client->core.wakeup);
     if (client->core.options.struct_size)
         rl_options_free_strings(&client->core.options);
-    free_fork_canary(client->core.fork_canary);
+    rl_process_free(client->core.owner);
     rl_wipe(&client->core.random, sizeof client->core.random);
     rl_free(&allocator, client);
 }

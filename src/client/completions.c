@@ -123,17 +123,11 @@ static void end_running(struct rl_completions *completions)
         ended->end(ended);
 }
 
-/* A callback may fork, and return in the child. */
-static bool is_in_owner_process(const struct rl_completions *completions)
-{
-    return *completions->fork_canary == 1;
-}
-
 bool rl_completions_run(struct rl_completions *completions)
 {
     assert(rl_completions_is_dispatcher(completions));
     take(completions);
-    while (completions->batch && is_in_owner_process(completions)) {
+    while (completions->batch && rl_process_is(completions->owner)) {
         struct rl_completion *completion = completions->batch;
         completions->batch = completion->next;
         if (completion == completions->last) {
@@ -152,7 +146,7 @@ void rl_completions_leave(struct rl_completions *completions)
 {
     assert(rl_completions_is_dispatcher(completions));
     end_running(completions);
-    if (!is_in_owner_process(completions)) { /* another thread may have held the mutex during the fork */
+    if (!rl_process_is(completions->owner)) { /* another thread may have held the mutex during the fork */
         atomic_store(&completions->dispatcher, 0);
         return;
     }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/core/process.h"
 #include "src/core/wakeup.h"
 
 struct rl_completion {
@@ -24,8 +25,8 @@ struct rl_completions {
     _Atomic(struct rl_completion *) posted; /* newest first */
     struct rl_completion *gathered;         /* in this turn of the loop, newest first */
     struct rl_completion *gathered_oldest;
-    const volatile unsigned char *fork_canary; /* see core.h */
-    _Atomic(struct rl_wakeup *) wakeup;        /* NULL until a caller wants the descriptor */
+    rl_process *owner;                  /* a callback may fork, and return in the child */
+    _Atomic(struct rl_wakeup *) wakeup; /* NULL until a caller wants the descriptor */
     pthread_mutex_t mutex;
     pthread_cond_t left;         /* no thread dispatches */
     _Atomic uint64_t dispatcher; /* the dispatching thread's number; 0: none. Set under the mutex */

@@ -308,7 +308,7 @@ static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_
 {
     client->loop_thread = thread;
     thread->client = client;
-    thread->completions.fork_canary = client->core.fork_canary;
+    thread->completions.owner = client->core.owner;
     ev_set_userdata(thread->loop, thread);
     ev_set_loop_release_cb(thread->loop, falls_asleep, wakes_up);
     if (!open_rest(thread)) {

@@ -208,8 +208,8 @@ void rl_operations_notify(redlock_client *client)
 {
     struct rl_operations *operations = &client->operations;
     /* A callback may fork, and return in the child. */
-    for (unsigned reports = 0;
-         operations->completed && reports < REPORTS_PER_TURN && rl_core_in_owner_process(&client->core); reports++) {
+    for (unsigned reports = 0; operations->completed && reports < REPORTS_PER_TURN && rl_process_is(client->core.owner);
+         reports++) {
         struct rl_operation *operation = operations->completed;
         operations->completed = operation->next;
         end(operation, true);

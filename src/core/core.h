@@ -14,6 +14,7 @@
 
 #include "redlock/redlock.h"
 #include "src/core/blocks.h"
+#include "src/core/process.h"
 #include "src/core/random.h"
 #include "src/core/timer.h"
 #include "src/core/wakeup.h"
@@ -29,15 +30,8 @@ struct rl_core {
     redlock_statistics statistics;
     bool closing;
     bool forked; /* a forked child frees the client: it sends nothing, logs nothing and calls no callback */
-    /* 1 in the process that created the client: the kernel wipes the page in a forked child. */
-    const volatile unsigned char *fork_canary;
+    rl_process *owner;
 };
-
-/* True in the process that created the client, false in a forked child. Costs one read. */
-static inline bool rl_core_in_owner_process(const struct rl_core *core)
-{
-    return *core->fork_canary == 1;
-}
 
 /* Uninitialised memory, or NULL. */
 static inline void *rl_core_allocate(struct rl_core *core, size_t size)

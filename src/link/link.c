@@ -324,7 +324,7 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
     (void)events;
     struct rl_link *link = watcher->data;
     struct rl_sigpipe guard = {.blocks = false};
-    if (!rl_writes_are_ours(link->writes))
+    if (!rl_process_is(link->writes->owner))
         return;
     if (!link->session) {
         read_in(link);
@@ -383,7 +383,7 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
     (void)events;
     struct rl_link *link = watcher->data;
     struct rl_sigpipe guard = {.blocks = false};
-    if (!rl_writes_are_ours(link->writes))
+    if (!rl_process_is(link->writes->owner))
         return;
     block_sigpipe(link, &guard);
     if (!link->connected)

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/core/process.h"
 #include "src/link/reader.h"
 #include "src/link/tls.h"
 
@@ -34,17 +35,11 @@ struct rl_writes {
     const redlock_allocator *allocator;
     struct rl_link *first; /* the list of links with bytes to write */
     struct rl_link *last;
-    bool own_thread; /* this is the library's own thread, which blocks all signals, SIGPIPE included */
-    const volatile unsigned char *fork_canary; /* see core.h; a forked child leaves the sockets alone */
+    bool own_thread;       /* this is the library's own thread, which blocks all signals, SIGPIPE included */
+    rl_process *owner;     /* a forked child leaves the sockets alone, though its loop may still have their events */
     bool broken;           /* a link has ended since the writes began: TLS may have raised SIGPIPE */
     bool watchers_changed; /* a watcher was started or stopped: a loop that sleeps does not know */
 };
-
-/* False in a forked child, whose loop may still have the events of its parent's sockets. */
-static inline bool rl_writes_are_ours(const struct rl_writes *writes)
-{
-    return *writes->fork_canary == 1;
-}
 
 /* Why a link ended, or was not opened. */
 struct rl_link_end {

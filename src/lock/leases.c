@@ -221,8 +221,7 @@ static void report_event(struct rl_lease *lease, const struct rl_event *event)
 void rl_leases_notify(struct rl_locks *locks)
 {
     struct rl_leases *leases = &locks->leases;
-    for (unsigned reported = 0; leases->noticed && reported < 1024 && rl_core_in_owner_process(locks->core);
-         reported++) {
+    for (unsigned reported = 0; leases->noticed && reported < 1024 && rl_process_is(locks->core->owner); reported++) {
         struct rl_lease *lease = leases->noticed;
         unsigned notices = lease->handles.notices;
         assert(notices); /* otherwise it would not be in the list */

@@ -202,7 +202,7 @@ static void on_event(struct ev_loop *loop, ev_io *watcher, int events)
 {
     (void)loop;
     struct rl_listener *listener = watcher->data;
-    if (!rl_core_in_owner_process(listener->node->nodes->core))
+    if (!rl_process_is(listener->node->nodes->core->owner))
         return;
     if (!exchange(listener, events))
         failed(listener);

@@ -37,7 +37,7 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
 {
     const redlock_options *options = &nodes->core->options;
     char token[REDLOCK_TOKEN_SIZE];
-    nodes->writes.fork_canary = nodes->core->fork_canary;
+    nodes->writes.owner = nodes->core->owner;
     if (!rl_random_token(&nodes->core->random, token))
         return rl_result_fail(result, REDLOCK_SYSTEM, "the system has no random bytes yet");
     snprintf(nodes->channel, sizeof nodes->channel, "%.*s%.16s", RL_CHANNEL_SIZE - 17, options->channel_prefix, token);

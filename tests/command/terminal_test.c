@@ -216,7 +216,8 @@ TEST(terminal, a_line_shows_what_it_waits_for)
     ck_assert_int_eq(strncmp(ran - 4, "\r\033[K", 4), 0);
 }
 
-TEST(terminal, a_wait_can_be_stopped_and_interrupted)
+/* Ctrl-Z stops redlock run while it waits for a lock that another client holds. */
+static struct program *shell_with_stopped_wait(void)
 {
     scene_hold(NAME);
     struct program *shell = start_shell();
@@ -224,6 +225,12 @@ TEST(terminal, a_wait_can_be_stopped_and_interrupted)
     program_shows(shell, "held on 5 of 5 nodes");
     program_type(shell, "\x1a");
     program_shows(shell, "Stopped");
+    return shell;
+}
+
+TEST(terminal, a_wait_can_be_stopped_and_interrupted)
+{
+    struct program *shell = shell_with_stopped_wait();
     unsigned before = program_count(shell, "held on 5 of 5 nodes");
     program_type(shell, "fg\n");
     ck_assert(
@@ -237,12 +244,7 @@ TEST(terminal, a_wait_can_be_stopped_and_interrupted)
 
 TEST(terminal, a_wait_that_is_killed_while_it_is_stopped_leaves_no_process)
 {
-    scene_hold(NAME);
-    struct program *shell = start_shell();
-    type_run(shell, "echo did\\ run", "");
-    program_shows(shell, "held on 5 of 5 nodes");
-    program_type(shell, "\x1a");
-    program_shows(shell, "Stopped");
+    struct program *shell = shell_with_stopped_wait();
     pid_t front = program_child(program_pid(shell)), watchdog = program_child(front), holder = program_child(watchdog);
     ck_assert_int_gt(holder, 0);
     ck_assert_int_eq(kill(front, SIGKILL), 0);

@@ -107,8 +107,8 @@ static void setup(void)
     server = fake_server_start(FAKE_IPV4);
     loop = ev_loop_new(EVFLAG_NOENV);
     allocator = rl_memory_allocator(&(redlock_allocator){NULL, NULL, NULL, NULL});
-    static const unsigned char canary = 1;
-    writes = (struct rl_writes){.loop = loop, .allocator = &allocator, .fork_canary = &canary};
+    static const unsigned char owner = 1;
+    writes = (struct rl_writes){.loop = loop, .allocator = &allocator, .owner = &owner};
     memset(links, 0, sizeof links);
     replies = ended = 0;
     closed_by_reply = NULL;

@@ -57,6 +57,7 @@ static void flush(redlock_client *client)
         rl_completions_post(&client->loop_thread->completions);
     rl_renewals_flush(&client->locks);
     rl_rounds_admit(&client->locks);
+    rl_releases_flush(&client->locks);
     rl_nodes_flush(client->nodes);
 }
 

@@ -42,6 +42,7 @@ static void write_keys(struct rl_lease *lease, const struct rl_names *names)
         memcpy(at, prefix, lease->prefix_size);
         memcpy(at + lease->prefix_size, names->name[i].bytes, names->name[i].size);
         at[key->size] = '\0';
+        key->hash = rl_leases_hash(lease->locks, key->bytes, key->size);
         at += key->size + 1;
     }
     lease->key_count = (uint16_t)names->count;

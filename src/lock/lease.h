@@ -34,7 +34,7 @@ struct rl_key {
     struct rl_key *chain; /* the next in the table's bucket */
     const char *bytes;
     size_t size;
-    uint64_t hash;
+    uint64_t hash; /* see rl_leases_hash() */
 };
 
 struct rl_handles {

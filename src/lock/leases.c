@@ -13,8 +13,8 @@
 #define SPREAD_EACH   (300 * QUORUM_MICROSECOND)
 #define LATE          (5 * QUORUM_MILLISECOND) /* a loop that was blocked, not one that is busy: the list may be long */
 
-/* FNV-1a with a different start per client: names chosen by an outsider must not all fall into one bucket. */
-static uint64_t hash_of(const struct rl_locks *locks, const char *key, size_t size)
+/* FNV-1a */
+uint64_t rl_leases_hash(const struct rl_locks *locks, const char *key, size_t size)
 {
     uint64_t hash = UINT64_C(14695981039346656037) ^ (uintptr_t)locks;
     for (size_t i = 0; i < size; i++)
@@ -67,8 +67,6 @@ bool rl_leases_add(struct rl_lease *lease)
     assert(!lease->links.listed && lease->key_count > 0);
     if (leases->count >= leases->bucket_count && !grow(lease->locks))
         return false;
-    for (unsigned i = 0; i < lease->key_count; i++)
-        lease->key[i].hash = hash_of(lease->locks, lease->key[i].bytes, lease->key[i].size);
     lease->links.listed = true;
     lease->links.previous = NULL;
     lease->links.next = leases->first;
@@ -248,7 +246,7 @@ static struct rl_lease *find(struct rl_locks *locks, const char *resource, size_
         return NULL;
     memcpy(bytes, locks->core->options.prefix, prefix);
     memcpy(bytes + prefix, resource, size);
-    uint64_t hash = hash_of(locks, bytes, prefix + size);
+    uint64_t hash = rl_leases_hash(locks, bytes, prefix + size);
     for (struct rl_key *key = leases->buckets[hash & (leases->bucket_count - 1)]; key; key = key->chain)
         if (key->hash == hash && key->size == prefix + size && memcmp(key->bytes, bytes, key->size) == 0 &&
             fits(key->lease, what))

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "src/lock/lease.h"
 
@@ -20,6 +21,9 @@ struct rl_leases {
     struct rl_lease *noticed; /* with events to report, oldest first; each with a reference */
     struct rl_lease *noticed_last;
 };
+
+/* A hash of a key, with a different start per client: names chosen by an outsider must not all fall into one bucket. */
+uint64_t rl_leases_hash(const struct rl_locks *locks, const char *key, size_t size);
 
 /* Adds a lease that gets its first handle to the list and the table. false: no memory for the table. */
 bool rl_leases_add(struct rl_lease *lease);

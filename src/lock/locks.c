@@ -20,6 +20,7 @@ void rl_locks_drop(struct rl_locks *locks)
 {
     rl_rounds_drop(locks);
     rl_queues_free(locks);
+    rl_releases_drop(locks);
     rl_detached_drop(locks);
 }
 

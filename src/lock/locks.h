@@ -15,6 +15,7 @@
 #include "src/lock/admission.h"
 #include "src/lock/leases.h"
 #include "src/lock/queue.h"
+#include "src/lock/undo.h"
 #include "src/node/nodes.h"
 
 struct rl_locks_events {
@@ -47,6 +48,7 @@ struct rl_locks {
     struct rl_round_list waiting; /* acquires that begin, in this order, when the nodes are not crowded any more */
     struct rl_timer admission_timer;
 
+    struct rl_releases releases;   /* of this turn of the loop */
     struct rl_lease *unreleased;   /* undos that are delayed, and releases that found no memory */
     struct rl_timer release_timer; /* sends them */
     unsigned pending_undos;        /* undos dropped while the client closes */

@@ -42,9 +42,13 @@ static void destroy(struct rl_fanout *fanout)
     rl_core_give(locks->core, round, size_of(locks));
 }
 
-static const struct rl_fanout_type ask_type = {rl_vote_answered, rl_vote_attested, rl_vote_granted, rl_vote_resend,
-                                               destroy};
-static const struct rl_fanout_type release_type = {rl_undo_answered, NULL, NULL, rl_undo_resend, destroy};
+static const struct rl_fanout_type ask_type = {.answered = rl_vote_answered,
+                                               .attested = rl_vote_attested,
+                                               .granted = rl_vote_granted,
+                                               .resend = rl_vote_resend,
+                                               .destroy = destroy};
+static const struct rl_fanout_type release_type = {
+    .answered = rl_undo_answered, .resend = rl_undo_resend, .destroy = destroy};
 
 struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_command_kind command,
                                  const struct quorum_terms *terms)
@@ -191,6 +195,8 @@ static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscr
     struct rl_round_command built;
     if (!nodes)
         return 0;
+    if (round->rules.terms.kind != QUORUM_RELEASE && round->lease)
+        rl_releases_flush_for(round->lease);
     built.subscribed = subscribed;
     rl_round_command_format(&built, round, use_eval);
     quorum_nodes failed = rl_fanout_send(&round->fanout, nodes, &built.command);

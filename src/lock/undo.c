@@ -11,11 +11,11 @@
 #include "src/node/guard.h"
 #include "src/node/limits.h"
 
-static quorum_nodes ready_nodes(const struct rl_round *round, quorum_nodes nodes)
+static quorum_nodes ready_nodes(const struct rl_locks *locks, quorum_nodes nodes)
 {
     quorum_nodes ready = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1)
-        if (rl_node_is_ready(&round->locks->nodes->node[__builtin_ctz(left)]))
+        if (rl_node_is_ready(&locks->nodes->node[__builtin_ctz(left)]))
             ready |= left & -left;
     return ready;
 }
@@ -31,16 +31,106 @@ static void count_kept(struct rl_round *round, unsigned index)
                        rl_now());
 }
 
+static void keep(struct rl_round *round, quorum_nodes nodes)
+{
+    for (quorum_nodes left = nodes; left; left &= left - 1)
+        rl_fanout_keep(&round->fanout, (unsigned)__builtin_ctz(left));
+    for (quorum_nodes left = nodes; left; left &= left - 1)
+        count_kept(round, (unsigned)__builtin_ctz(left));
+}
+
+static void send_alone(struct rl_round *round, quorum_nodes nodes)
+{
+    quorum_nodes ready = ready_nodes(round->locks, nodes);
+    keep(round, (nodes & ~ready) | rl_round_send(round, ready, false));
+}
+
+/* -------------------------------------------------------------------------------------------- releases of one turn */
+
+/* What releases.lua does: a release without further arguments. */
+static bool may_gather(const struct rl_round *round)
+{
+    return round->hands_over && rl_lease_is_plain(round->lease) && !round->lease->queueing.queued;
+}
+
+static void gather(struct rl_round *round, quorum_nodes nodes)
+{
+    struct rl_releases *releases = &round->locks->releases;
+    if (releases->count == RL_CARRIER_MOST || (releases->count && releases->nodes != nodes))
+        rl_releases_flush(round->locks);
+    assert(releases->count < RL_CARRIER_MOST);
+    rl_fanout_ref(&round->fanout);
+    releases->nodes = nodes;
+    releases->key[releases->count] = round->lease->key[0].hash;
+    releases->round[releases->count++] = round;
+}
+
 void rl_undo_send(struct rl_round *round, quorum_nodes nodes)
 {
     assert(round->rules.terms.kind == QUORUM_RELEASE && !(nodes & ~quorum_all(round->locks->nodes->count)));
-    quorum_nodes ready = ready_nodes(round, nodes);
-    quorum_nodes kept = (nodes & ~ready) | rl_round_send(round, ready, false);
-    for (quorum_nodes left = kept; left; left &= left - 1)
-        rl_fanout_keep(&round->fanout, (unsigned)__builtin_ctz(left));
-    for (; kept; kept &= kept - 1)
-        count_kept(round, (unsigned)__builtin_ctz(kept));
+    (may_gather(round) ? gather : send_alone)(round, nodes);
 }
+
+static bool format_releases(struct rl_fanout *const *member, unsigned count, bool use_eval, struct rl_command *command)
+{
+    char keys[RL_DECIMAL_SIZE];
+    rl_decimal(keys, count);
+    rl_command_script(command, RL_SCRIPT_RELEASES, use_eval, keys);
+    for (unsigned i = 0; i < count; i++) {
+        const struct rl_key *key = ((const struct rl_round *)member[i])->lease->key;
+        rl_command_add(command, key->bytes, key->size);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct rl_text value = rl_lease_value(((const struct rl_round *)member[i])->lease);
+        rl_command_add(command, value.bytes, value.size);
+    }
+    return rl_command_format(command);
+}
+
+static void send_together(const struct rl_releases *releases)
+{
+    struct rl_fanout *member[RL_CARRIER_MOST];
+    for (unsigned i = 0; i < releases->count; i++)
+        member[i] = &releases->round[i]->fanout;
+    quorum_nodes ready = ready_nodes(releases->round[0]->locks, releases->nodes);
+    quorum_nodes failed = rl_carrier_send(member, releases->count, ready, format_releases);
+    for (unsigned i = 0; i < releases->count; i++)
+        if (failed == ready) /* no memory: a lone release needs less */
+            send_alone(releases->round[i], releases->nodes);
+        else
+            keep(releases->round[i], (releases->nodes & ~ready) | failed);
+}
+
+void rl_releases_flush(struct rl_locks *locks)
+{
+    struct rl_releases gathered = locks->releases;
+    locks->releases.count = 0;
+    if (gathered.count == 1)
+        send_alone(gathered.round[0], gathered.nodes);
+    else if (gathered.count)
+        send_together(&gathered);
+    for (unsigned i = 0; i < gathered.count; i++)
+        rl_fanout_unref(&gathered.round[i]->fanout);
+}
+
+void rl_releases_flush_for(const struct rl_lease *lease)
+{
+    const struct rl_releases *releases = &lease->locks->releases;
+    bool found = false;
+    for (unsigned k = 0; k < lease->key_count; k++)
+        for (unsigned i = 0; i < releases->count; i++)
+            found = found || releases->key[i] == lease->key[k].hash;
+    if (found)
+        rl_releases_flush(lease->locks);
+}
+
+void rl_releases_drop(struct rl_locks *locks)
+{
+    for (; locks->releases.count; locks->releases.count--)
+        rl_fanout_unref(&locks->releases.round[locks->releases.count - 1]->fanout);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- answers */
 
 /* The undo failed. It is kept until the node is connected again, or until its next heartbeat. */
 static void undo_again(struct rl_round *round, const struct rl_node *node, quorum_time now)

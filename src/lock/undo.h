@@ -5,12 +5,35 @@
 #ifndef RL_UNDO_H
 #define RL_UNDO_H
 
-#include "src/node/fanout.h"
+#include "src/node/carrier.h"
 
 struct rl_round;
+struct rl_lease;
+struct rl_locks;
 
-/* Sends the undo to these nodes, or keeps it for them. */
+/*
+ * The releases of one turn of the loop, which leave together: as one command they take a node less than half the time.
+ * Only releases of one kind gather, with the same nodes: of held locks with one key and a token, acquired without the
+ * queue. Each is behind the request that it undoes, which was sent before; and before a later request for its key.
+ */
+struct rl_releases {
+    unsigned count;
+    quorum_nodes nodes;                      /* that all of them go to */
+    struct rl_round *round[RL_CARRIER_MOST]; /* each with a reference */
+    uint64_t key[RL_CARRIER_MOST];           /* hashes */
+};
+
+/* Sends the undo to these nodes, or keeps it for them; a release may wait for others until the end of the turn. */
 void rl_undo_send(struct rl_round *round, quorum_nodes nodes);
+
+/* Sends the gathered releases. Call it before the loop sleeps. */
+void rl_releases_flush(struct rl_locks *locks);
+
+/* The same, if one of them is of a key of this lease, which is about to be requested. */
+void rl_releases_flush_for(const struct rl_lease *lease);
+
+/* Drops them: in a forked child. */
+void rl_releases_drop(struct rl_locks *locks);
 
 /* The functions of a release round's `struct rl_fanout_type`. */
 void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);

@@ -51,7 +51,8 @@ static char *put_number(char *at, char kind, size_t number)
     return at;
 }
 
-#define AROUND_ARGUMENT (1 + RL_DECIMAL_SIZE + 2 + 2) /* its length, and two ends of lines */
+#define AROUND_ARGUMENT (1 + 5 + 2 + 2) /* its length, and two ends of lines */
+_Static_assert(RL_COMMAND_SMALL < 100000, "a length in a small command has at most 5 digits");
 
 static bool is_small(unsigned count, const size_t *size)
 {

@@ -10,7 +10,7 @@
 #include "src/node/script.h"
 
 #define RL_COMMAND_ARGUMENTS (REDLOCK_RESOURCES_MAX + 16)
-#define RL_COMMAND_SMALL     1280 /* bytes of a command that needs no allocation, as for a single lock */
+#define RL_COMMAND_SMALL     4096 /* bytes of a command that needs no allocation, as for the releases of one turn */
 #define RL_DECIMAL_SIZE      21   /* the largest number's digits and a NUL */
 
 struct rl_text {

@@ -124,5 +124,12 @@ static bool send_kept(struct rl_request *request, struct rl_node *node)
     return true;
 }
 
+static unsigned undos_of(const struct rl_request *request)
+{
+    const struct rl_fanout *fanout = fanout_of(request);
+    return fanout->type->undos ? fanout->type->undos(fanout) : 1;
+}
+
 static const struct rl_request_type requests = {.answered = answered, .attested = attested, .granted = granted};
-static const struct rl_request_type undos = {.answered = answered, .attested = attested, .send = send_kept};
+static const struct rl_request_type undos = {
+    .answered = answered, .attested = attested, .send = send_kept, .undos = undos_of};

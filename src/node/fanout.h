@@ -26,6 +26,8 @@ struct rl_fanout_type {
     /* Sends the request again, by rl_fanout_send(): after NOSCRIPT with use_eval, with the script's text; otherwise
      * because it was kept. false: it was not sent. NULL: it is not sent again. */
     bool (*resend)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval);
+    /* How many undos one request of it stands for, if it is one. NULL: one. */
+    unsigned (*undos)(const struct rl_fanout *fanout);
     void (*destroy)(struct rl_fanout *fanout); /* without references */
 };
 

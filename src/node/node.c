@@ -70,12 +70,11 @@ void rl_node_keep(struct rl_node *node, struct rl_request *request)
     rl_requests_append(&node->kept, request);
 }
 
-/* Only undos can be kept, so only they have a send(). */
 unsigned rl_node_unconfirmed_undos(const struct rl_node *node)
 {
     unsigned undos = node->kept.count;
     for (const struct rl_request *request = node->flight.sent.first; request; request = request->next)
-        undos += request->sender->type->send != NULL;
+        undos += request->sender->type->undos ? request->sender->type->undos(request) : 0;
     return undos;
 }
 

@@ -33,6 +33,8 @@ struct rl_request_type {
     void (*answered)(struct rl_request *request, const struct rl_answer *answer);
     /* Sends a request that was kept for a disconnected node. */
     bool (*send)(struct rl_request *request, struct rl_node *node);
+    /* How many undos the request stands for, until its last answer. NULL: none. */
+    unsigned (*undos)(const struct rl_request *request);
     /* The last call after rl_attest_await() in answered(), unless answered() reports the end of the connection. */
     void (*attested)(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now);
     /* The last call for a plain request: its grant, which has waited for its proof, with that. */

@@ -5,6 +5,7 @@
 /* In the order of the list in src/CMakeLists.txt. */
 enum rl_script_id {
     RL_SCRIPT_RELEASE,
+    RL_SCRIPT_RELEASES,
     RL_SCRIPT_EXTEND,
     RL_SCRIPT_QUERY,
     RL_SCRIPT_RENEW,

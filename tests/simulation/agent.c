@@ -17,7 +17,7 @@ static quorum_time local(const struct sim_process *process)
 
 const char *sim_resource_name(unsigned resource)
 {
-    static const char *const names[SIM_NAMES] = {"a", "b", "c", "s"};
+    static const char *const names[SIM_NAMES] = {"a", "b", "c", "d", "e", "f", "g", "h", "s"};
     return names[resource];
 }
 
@@ -206,11 +206,21 @@ static bool is_due(const struct sim_slot *slot)
     return renewal != QUORUM_NEVER && renewal > now && renewal - now <= RENEWAL_NEAR;
 }
 
+/* Releases of one turn may leave as one command. */
+static void release_all(struct sim_process *process)
+{
+    for (unsigned i = 0; i < sim_world->config.slots; i++)
+        if (process->slots[i].state == SIM_HOLDING)
+            release(&process->slots[i]);
+}
+
 static void hold_on(struct sim_slot *slot)
 {
     struct sim_random *random = &sim_world->workload;
     if (!sim_world->calm && slot->extensions < 5 && (is_due(slot) || sim_random_chance(random, 150)))
         extend(slot);
+    else if (sim_random_chance(random, 400))
+        release_all(slot->process);
     else
         release(slot);
 }
@@ -340,6 +350,12 @@ static void start(struct sim_slot *slot, const redlock_acquire_options *options)
            redlock_acquire_async(process->client, first_name(&slot->holding), options, acquired, slot->operation));
 }
 
+/* Large sets would leave little else to lock. */
+static unsigned most_at_once(const struct sim_config *config)
+{
+    return config->resources < SIM_CONTENDED ? config->resources : SIM_CONTENDED;
+}
+
 /* Chooses the resources: the semaphore, one resource or several, exclusive or shared. */
 static void choose(struct sim_holding *holding)
 {
@@ -351,7 +367,7 @@ static void choose(struct sim_holding *holding)
         return;
     holding->resources = 1u << sim_random_below(random, config->resources);
     if (config->several && sim_random_chance(random, config->several))
-        holding->resources |= (uint32_t)sim_random_below(random, 1u << config->resources);
+        holding->resources |= (uint32_t)sim_random_below(random, 1u << most_at_once(config));
     holding->shared = config->shared && sim_random_chance(random, config->shared);
 }
 

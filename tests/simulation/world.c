@@ -118,7 +118,8 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
     config->beyond = beyond;
     config->nodes = draw_nodes(&random);
     config->processes = (unsigned)sim_random_between(&random, 2, SIM_PROCESSES_MAX);
-    config->resources = (unsigned)sim_random_between(&random, 1, SIM_RESOURCES_MAX);
+    bool contended = sim_random_chance(&random, 700);
+    config->resources = (unsigned)sim_random_between(&random, 1, contended ? SIM_CONTENDED : SIM_RESOURCES_MAX);
     config->slots = (unsigned)sim_random_between(&random, 1, SIM_SLOTS_MAX);
     config->operations = (unsigned)sim_random_between(&random, 300, 1500);
     config->fair = sim_random_chance(&random, 500) ? 0 : (unsigned)sim_random_below(&random, 1001);

@@ -18,7 +18,8 @@
 
 #define SIM_NODES_MAX     9
 #define SIM_PROCESSES_MAX 8
-#define SIM_RESOURCES_MAX 3
+#define SIM_RESOURCES_MAX 8
+#define SIM_CONTENDED     3                       /* with up to this many resources clients contend most of the time */
 #define SIM_SEMAPHORE     SIM_RESOURCES_MAX       /* number of the resource that is a semaphore */
 #define SIM_NAMES         (SIM_RESOURCES_MAX + 1) /* number of all resources */
 #define SIM_SLOTS_MAX     4

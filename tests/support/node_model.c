@@ -99,7 +99,7 @@ static bool read_words(struct resp_argument *words, size_t count)
 static bool call_server(void)
 {
     static const char bad[] = "ERR Lua redis lib command arguments must be strings or integers";
-    struct resp_argument words[64];
+    struct resp_argument words[128];
     static struct bytes reply;
     size_t count = (size_t)lua_gettop(lua);
     if (count == 0 || count > sizeof words / sizeof *words)

@@ -1,0 +1,187 @@
+/* Releases of one turn of the loop: several leave as one command, and each ends as if it had been sent alone. */
+#include "fake/scene.h"
+
+#include <string.h>
+
+#include "src/node/carrier.h"
+#include "src/node/script.h"
+
+enum { MANY = 2 * RL_CARRIER_MOST + 1, SOME = 6, TTL_MS = 3000 };
+
+static struct answer acquired[MANY], released[MANY], late;
+
+/* Releases of several locks that the node has received. */
+static unsigned count_carriers(unsigned node)
+{
+    unsigned count = 0;
+    const struct fake_record *record;
+    for (unsigned at = 0; (record = fake_server_record(scene.node[node], NULL, at)); at++)
+        if (record->command->argc > 1)
+            count += resp_argument_is(&record->command->argv[1], rl_scripts[RL_SCRIPT_RELEASES].sha1);
+    return count;
+}
+
+static void acquire_many(unsigned count)
+{
+    scene_start_acquires(acquired, count, NULL);
+    for (unsigned i = 0; i < count; i++)
+        ck_assert_status(scene_wait(&acquired[i]), REDLOCK_OK);
+    for (unsigned node = 0; node < scene.nodes; node++)
+        scene_wait_for_sent(node, SENT_SET, count);
+}
+
+static void start_releases(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        scene_start_release(&released[i], &acquired[i].lock);
+}
+
+static void expect(unsigned count, int status)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (scene_wait(&released[i]) != status)
+            ck_assert_answer(&released[i], status);
+}
+
+static void expect_no_key(unsigned count)
+{
+    for (unsigned node = 0; node < scene.nodes; node++)
+        for (unsigned i = 0; i < count; i++)
+            scene_until_or(!scene_has_key(node, scene_name(i)), "node %u still has %s", node, scene_name(i));
+}
+
+static void three_nodes(void)
+{
+    scene_begin(3);
+    scene.options.ttl_ms = TTL_MS;
+    scene.options.renewal_percent = 0;
+}
+
+SCENE_CASE(releases, three_nodes);
+
+static const struct {
+    unsigned locks, carriers, alone;
+} sizes[] = {{1, 0, 1}, {2, 1, 0}, {RL_CARRIER_MOST, 1, 0}, {RL_CARRIER_MOST + 1, 1, 1}, {MANY, 2, 1}};
+
+TEST_ROWS(releases, releases_of_one_turn_share_commands, ROWS(sizes))
+{
+    scene_attach();
+    acquire_many(sizes[_i].locks);
+    start_releases(sizes[_i].locks);
+    expect(sizes[_i].locks, REDLOCK_OK);
+    expect_no_key(sizes[_i].locks);
+    for (unsigned node = 0; node < scene.nodes; node++) {
+        ck_assert_uint_eq(count_carriers(node), sizes[_i].carriers);
+        ck_assert_uint_eq(scene_count(node, SENT_UNDO), sizes[_i].alone);
+    }
+}
+
+/* Otherwise the acquire would find the lock held by the handle that the caller has just released. */
+TEST(releases, request_for_a_key_goes_behind_its_release)
+{
+    scene_attach();
+    acquire_many(SOME);
+    start_releases(SOME - 1);
+    scene_start_acquire(&late, scene_name(1), NULL);
+    scene_start_release(&released[SOME - 1], &acquired[SOME - 1].lock);
+    ck_assert_status(scene_wait(&late), REDLOCK_OK);
+    expect(SOME, REDLOCK_OK);
+    for (unsigned node = 0; node < scene.nodes; node++) {
+        scene_wait_for_sent(node, SENT_UNDO, 1);
+        ck_assert_uint_eq(count_carriers(node), 1);
+    }
+    ck_assert_status(scene_release(&late, &late.lock), REDLOCK_OK);
+}
+
+TEST(releases, release_goes_to_every_node_of_its_lock)
+{
+    scene_attach();
+    scene_cut_off(2, 3);
+    ck_assert_status(scene_acquire(&late, "on two nodes", NULL), REDLOCK_OK);
+    scene_calm(0, 3);
+    scene_wait_for_ready();
+    acquire_many(SOME);
+    start_releases(SOME);
+    scene_start_release(&late, &late.lock);
+    expect(SOME, REDLOCK_OK);
+    ck_assert_status(scene_wait(&late), REDLOCK_OK);
+    expect_no_key(SOME);
+}
+
+/* What a node does to the command of all; `first` nodes do it. */
+static const struct {
+    struct fake_rule rule;
+    unsigned nodes, timed_out;
+    int status;
+} faults[] = {
+    {{.skip = true, .reply = FAKE_LOADING}, 1, 0, REDLOCK_OK},
+    {{.skip = true, .reply = FAKE_LOADING}, 2, 0, REDLOCK_NO_QUORUM},
+    {{.skip = true, .reply = "$2\r\n11\r\n"}, 2, 0, REDLOCK_NO_QUORUM},
+    {{.skip = true, .reply = "$6\r\n11x111\r\n"}, 2, 0, REDLOCK_NO_QUORUM},
+    {{.skip = true, .reply = ":6\r\n"}, 2, 0, REDLOCK_NO_QUORUM},
+    {{.silent = true, .ending = FAKE_RESET}, 2, 0, REDLOCK_NO_QUORUM},
+    {{.skip = true, .ending = FAKE_RESET, .silent = true}, 2, 0, REDLOCK_NO_QUORUM},
+    {{.reply_delay_ms = 200}, 2, 0, REDLOCK_OK},
+};
+
+/* Afterwards no node has a key: the undo of each lock is sent again by itself, where it may have failed. */
+TEST_ROWS(releases, every_release_ends_by_its_own_votes, ROWS(faults))
+{
+    scene.options.node_timeout_ms = 50;
+    scene_attach();
+    acquire_many(SOME);
+    struct fake_rule rule = faults[_i].rule;
+    rule.command = "EVALSHA";
+    rule.argument = rl_scripts[RL_SCRIPT_RELEASES].sha1;
+    scene_add_rule(0, faults[_i].nodes, &rule);
+    start_releases(SOME);
+    expect(SOME, faults[_i].status);
+    expect_no_key(SOME);
+}
+
+/* One lock's key is another holder's on a majority, and a node lacks all scripts. */
+TEST(releases, foreign_key_ends_only_its_own_release)
+{
+    scene_attach();
+    acquire_many(SOME);
+    scene_hold_on(0, 2, scene_name(2));
+    fake_server_forget_scripts(scene.node[2]);
+    start_releases(SOME);
+    for (unsigned i = 0; i < SOME; i++)
+        ck_assert_status(scene_wait(&released[i]), i == 2 ? REDLOCK_LOST : REDLOCK_OK);
+    ck_assert_uint_eq(released[2].result.held + released[2].result.absent, 2);
+    scene_let_go_on(0, 2, scene_name(2));
+    expect_no_key(SOME);
+}
+
+TEST(releases, releases_without_memory_for_a_command_leave_alone)
+{
+    struct test_allocator *allocator = scene_count_memory();
+    scene_attach();
+    acquire_many(SOME);
+    start_releases(SOME);
+    test_allocator_fail_from(allocator, 1);
+    scene_turn();
+    test_allocator_fail_from(allocator, 0);
+    expect(SOME, REDLOCK_OK);
+    for (unsigned node = 0; node < scene.nodes; node++) {
+        scene_wait_for_sent(node, SENT_UNDO, SOME);
+        ck_assert_uint_eq(count_carriers(node), 0);
+    }
+}
+
+TEST(releases, close_counts_each_lock_that_a_node_has_not_confirmed)
+{
+    scene.options.silence_limit_ms = 300;
+    scene_attach();
+    acquire_many(SOME);
+    scene_hold_replies(0, 1, "EVALSHA");
+    start_releases(SOME);
+    expect(SOME, REDLOCK_OK);
+    scene_start_close(&late);
+    scene_wait(&late);
+    ck_assert_uint_eq(late.result.pending_undos, SOME);
+    ck_assert_has(late.result.node[0].text, "6 undos not confirmed");
+}
+
+TEST_PROGRAM("releases of one turn")

@@ -172,7 +172,7 @@ TEST(releases, releases_without_memory_for_a_command_leave_alone)
 
 TEST(releases, close_counts_each_lock_that_a_node_has_not_confirmed)
 {
-    scene.options.silence_limit_ms = 300;
+    scene.options.node_timeout_ms = 50;
     scene_attach();
     acquire_many(SOME);
     scene_hold_replies(0, 1, "EVALSHA");

@@ -156,10 +156,13 @@ static bool make_directory(struct cli_servers *servers)
     char path[4096];
 
     snprintf(path, sizeof(path), "%s/redlock-XXXXXX", parent);
-    if (mkdtemp(path) != NULL)
+    if (mkdtemp(path) != NULL) {
         servers->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (servers->directory >= 0 && rmdir(path) == 0)
-        return true;
+        int error = errno; /* of open(), which may fail: the directory is removed in any case */
+        if (rmdir(path) == 0 && servers->directory >= 0)
+            return true;
+        errno = servers->directory < 0 ? error : errno;
+    }
     cli_say("cannot create a directory for the servers in %s: %s; set TMPDIR to another directory", parent,
             strerror(errno));
     return false;

@@ -360,6 +360,8 @@ static bool leaves_loop(redlock_client *client)
         return false;
     client->core.forked = true;
     stop_watchers(client);
+    if (client->loop_thread)
+        ev_break(client->core.loop, EVBREAK_ALL); /* before it polls the parent's epoll descriptor */
     if (client->dropped)
         rl_client_destroy(client);
     else

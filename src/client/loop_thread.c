@@ -112,6 +112,8 @@ static void call_back(struct rl_loop_thread *thread)
     bool *watchers_changed = &client->nodes->writes.watchers_changed;
     thread->asked = *watchers_changed = false;
     rl_leases_notify(&client->locks);
+    if (!rl_client_in_owner_process(client))
+        return;
     rl_client_flush(client);
     if (*thread->awaited || rl_client_has_news(client) || *watchers_changed)
         rl_wakeup_signal(client->core.wakeup); /* it polls without knowing */
@@ -123,7 +125,7 @@ static void drive(struct rl_loop_thread *thread)
     thread->driver = RL_LOOPS_THREAD;
     ev_run(thread->loop, EVRUN_ONCE);
     thread->driver = RL_NOBODY;
-    if (thread->ended || !thread->wanted)
+    if (thread->ended || !thread->wanted || !rl_client_in_owner_process(client))
         return;
     rl_client_end_operations(client);
     rl_client_flush(client);
@@ -146,18 +148,28 @@ static void rest_or_drive(struct rl_loop_thread *thread)
     rest(thread);
 }
 
+static void take_turn(struct rl_loop_thread *thread)
+{
+    if (thread->driver == RL_CALLING_THREAD) {
+        call_back(thread);
+        if (rl_client_in_owner_process(thread->client))
+            rest(thread);
+    } else {
+        rest_or_drive(thread);
+    }
+}
+
+/* In a child that was forked in an event's callback this is the only thread. The epoll descriptors and the timers are
+ * the parent's, so the thread ends, and the child with it. */
 static void *run(void *data)
 {
     struct rl_loop_thread *thread = data;
     pthread_mutex_lock(&thread->turn);
     begin_turn(thread);
-    while (!thread->ended)
-        if (thread->driver == RL_CALLING_THREAD) {
-            call_back(thread);
-            rest(thread);
-        } else {
-            rest_or_drive(thread);
-        }
+    while (!thread->ended && rl_client_in_owner_process(thread->client))
+        take_turn(thread);
+    if (!thread->ended)
+        return NULL;
     rl_calls_close(&thread->calls);
     rl_completions_post(&thread->completions);
     end_turn(thread);

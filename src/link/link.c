@@ -248,8 +248,12 @@ static void write_tls(struct rl_link *link)
     end_of_output(link);
 }
 
+/* Also outside the flush. The link leaves the list: no byte released to a listed link has reached the server, because
+ * rl_flight_written() moves the time of such requests to the flush. */
 static void write_out(struct rl_link *link)
 {
+    if (link->listed)
+        leave_list(link);
     if (!link->session) {
         write_plain(link);
         return;
@@ -273,7 +277,6 @@ void rl_links_flush(struct rl_writes *writes)
     struct rl_sigpipe guard = {.blocks = false};
     while (writes->first) {
         struct rl_link *link = writes->first;
-        leave_list(link);
         block_sigpipe(link, &guard);
         write_out(link);
     }
@@ -334,9 +337,9 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
     block_sigpipe(link, &guard);
     rl_tls_enter();
     read_in(link);
-    if (link->context && link->unwritten)
-        write_tls(link);
     rl_tls_leave();
+    if (link->context && link->unwritten)
+        write_out(link);
     rl_sigpipe_restore(&guard, link->writes->broken);
 }
 

@@ -79,6 +79,7 @@ struct rl_lease_queueing {
 struct rl_lease_renewal {
     quorum_duration ttl;                /* to set */
     struct rl_renewal_failure *failure; /* NULL: the last one did not fail, or there was no memory */
+    quorum_nodes healing;               /* nodes that have not replied to a request that sets the lock again */
 };
 
 /* What a release and the end of the lease read comes first, in few cache lines. */
@@ -182,6 +183,13 @@ static inline void rl_lease_note_ttl(struct rl_lease *lease, uint32_t ttl_ms)
 {
     if (ttl_ms > lease->ttl_ms)
         lease->ttl_ms = ttl_ms;
+}
+
+/* A node has replied that it has nothing of ours. A renewal overtakes requests, so this reply may be older than a heal:
+ * then the heal's reply decides. */
+static inline void rl_lease_note_absent(struct rl_lease *lease, unsigned node)
+{
+    lease->may_hold &= ~quorum_node(node) | lease->renewal.healing;
 }
 
 /* The ttl of a held lock: the longest that a majority has set. */

@@ -19,7 +19,7 @@ static bool leaves_place(const struct rl_round *round)
 void rl_vote_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
 {
     if (vote.left_nothing && rl_round_is_grant(round) && !leaves_place(round))
-        round->lease->may_hold &= ~quorum_node(node);
+        rl_lease_note_absent(round->lease, node);
     const struct quorum_event event = {.type = QUORUM_VOTED,
                                        .now = now,
                                        .node = node,

@@ -35,6 +35,10 @@ _Static_assert(RL_QUEUE_LIFE_MS > RL_WAITER_LIFE_MS, "a queue lives longer than 
 /* A waiter with an entry this fresh is alive: no second waiter is woken in case it is dead. */
 #define RL_WAITER_FRESH_MS 200
 
+/* The largest ticket that counts: a wall clock in the year 2112, in microseconds. A larger one was written into the queue
+ * by somebody else, or is damaged: there would be no exact numbers above it. */
+#define RL_TICKET_MOST 4503599627370496
+
 /* The answers of keep.lua that are no fencing record. */
 #define RL_KEEP_ABSENT  (-1)
 #define RL_KEEP_REFUSED (-2)

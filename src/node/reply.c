@@ -250,8 +250,11 @@ static struct rl_vote wait(const redisReply *reply, bool take)
     if (!take)
         return granted;
     long long record = reply->element[RL_WAIT_RECORD]->integer;
-    if (reply->element[RL_WAIT_TAKEN]->integer == 1 && record >= 0)
+    bool taken = reply->element[RL_WAIT_TAKEN]->integer == 1;
+    if (taken && record >= 0)
         return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)record};
+    if (taken) /* a damaged record, too large for a number */
+        return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
     return (struct rl_vote){.vote = QUORUM_HELD, .left_nothing = true, .record = (uint64_t)record};
 }
 

@@ -6,6 +6,7 @@
 #include "support/temp_dir.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 static pid_t command, children[8]; /* CMD; all processes that redlock has started, CMD among them */
 
@@ -66,6 +67,17 @@ TEST(no_nodes, without_a_server_it_says_so)
     program_says_in_one_line(program, "; install it, or choose another with --server");
     program_refuses(program_run("TMPDIR=/nonexistent/directory local -- true"), SYSTEM,
                     "in /nonexistent/directory: No such file");
+}
+
+/* With this umask its own directory is closed to it; also to root, without these capabilities. */
+TEST(no_nodes, directory_that_cannot_be_opened_is_removed)
+{
+    const char *directory = temp_dir_path(temp_dir_make());
+    real_note_descriptors();
+    program_refuses(program_shell("umask 777 && TMPDIR=%s exec %s $R local -n 1 -- true", directory,
+                                  geteuid() == 0 ? "setpriv --bounding-set=-dac_override,-dac_read_search" : "env"),
+                    SYSTEM, "Permission denied; set TMPDIR");
+    ck_assert_msg(rmdir(directory) == 0, "%s is not empty", directory);
 }
 
 TEST_ROWS(no_nodes, server_is_chosen_by_option_or_variable, 3)

@@ -3,6 +3,8 @@
 #include "fake/scene.h"
 
 #include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -527,8 +529,10 @@ TEST(thread_and_process, a_child_that_was_forked_in_a_callback_of_the_host_leave
 {
     ev_check host;
     scene_attach();
+    scene_hold_replies(0, 1, NULL); /* the turn that writes the request must not read the reply */
     scene_start_query(&answer, "stock");
     ev_run(scene.loop, EVRUN_NOWAIT);
+    scene_calm(0, 1);
     const struct rl_link *link = &scene.client->nodes->node[0].link;
     struct pollfd reply = {.fd = link->readable.fd, .events = POLLIN};
     ck_assert_int_eq(poll(&reply, 1, SCENE_SOON_MS), 1);
@@ -539,6 +543,52 @@ TEST(thread_and_process, a_child_that_was_forked_in_a_callback_of_the_host_leave
     if (forked == 0)
         _exit(rl_link_has_unread(link) ? 0 : WRONG);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+}
+
+static atomic_int event_child;
+
+static void end_child(void)
+{
+    _exit(0); /* before the handlers of the test program, whose objects belong to the parent */
+}
+
+static void fork_in_event(redlock_lock *of, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)of;
+    (void)event;
+    (void)loss;
+    (void)validity_ms;
+    (void)arg;
+    pid_t child = fork();
+    if (child == 0)
+        atexit(end_child);
+    else
+        atomic_store(&event_child, child);
+}
+
+/* The child has no other thread, and would share the parent's epoll and timer. _i: while the client's thread drives the
+ * loop, or while a thread that waits for its call does. */
+TEST_ROWS(thread_and_process, a_child_that_was_forked_in_an_event_on_the_clients_thread_ends, 2)
+{
+    int status = 0;
+    redlock_lock *other = NULL;
+    const redlock_acquire_options *options =
+        SCENE_WITH(.event = fork_in_event, .notify_before_ms = _i ? 4500 : 4999, .ttl_ms = 5000);
+    atomic_store(&event_child, 0);
+    scene_connect();
+    ck_assert_status(redlock_acquire(scene.connected, "stock", options, &lock, &result), REDLOCK_OK);
+    while (_i && !atomic_load(&event_child))
+        ck_assert_status(redlock_wait_lost(lock, 100, NULL), REDLOCK_TIMED_OUT);
+    uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
+    while (!atomic_load(&event_child))
+        ck_assert(test_ms_left(deadline) > 0 && poll(NULL, 0, 1) == 0);
+    while (waitpid(event_child, &status, WNOHANG) == 0)
+        ck_assert_msg(test_ms_left(deadline) > 0 && poll(NULL, 0, 1) == 0, "the child %d did not end",
+                      (int)kill(event_child, SIGKILL));
+    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    ck_assert_status(redlock_acquire(scene.connected, "other", NULL, &other, &result), REDLOCK_OK);
+    ck_assert_status(redlock_release(&other, &result), REDLOCK_OK);
+    ck_assert_status(redlock_release(&lock, &result), REDLOCK_OK);
 }
 
 TEST_PROGRAM("misuse")

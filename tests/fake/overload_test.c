@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "src/client/client.h"
+#include "src/core/clock.h"
 
 enum { MANY = 40, PATIENCE_MS = 5000, TTL_MS = 30000, IDLE_MS = 1000 };
 
@@ -209,6 +210,104 @@ TEST(three_nodes, acquires_that_give_up_their_wait_take_no_memory)
     }
     ck_assert_uint_le(test_allocator_live_bytes(allocator), early + early / 100);
     release_and_expect(REDLOCK_OK);
+}
+
+/* --- Renewals overtake what a window holds back: an acquire's request, and the heal after the renewal before --- */
+
+#define OURS "stock"
+
+static struct rl_flight *flight_of_last(void)
+{
+    return &scene.client->nodes->node[2].flight;
+}
+
+/* The window of the last node admits a few requests, and as many more with each fake_server_release(). */
+static void fill_window_of_last(void)
+{
+    flight_of_last()->times = false; /* no round trip widens the window */
+    narrow_windows(2, 3);
+    scene_hold_replies(2, 3, "SET");
+    scene_start_acquires(answers, MANY, NULL);
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
+    ck_assert_uint_gt(flight_of_last()->held_count, MANY / 2);
+}
+
+static bool has_argument(const struct resp_command *command, const char *argument)
+{
+    for (size_t i = 0; i < command->argc; i++)
+        if (resp_argument_is(&command->argv[i], argument))
+            return true;
+    return false;
+}
+
+/* The number of commands about this lock that the last node has received. */
+static unsigned received_by_last(redlock_lock *lock)
+{
+    const struct fake_record *record;
+    unsigned count = 0;
+    for (size_t i = 0; (record = fake_server_record(scene.node[2], NULL, i)); i++)
+        count += has_argument(record->command, redlock_lock_token(lock));
+    return count;
+}
+
+/* Returns when the majority has confirmed the renewal, and the last node has received it. */
+static void renew(redlock_lock *lock)
+{
+    const struct quorum_lease_event now = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
+    unsigned long long renewed = scene_statistics().renewed;
+    unsigned received = received_by_last(lock);
+    rl_lease_step(lock->lease, &now);
+    scene_until(scene_statistics().renewed > renewed && received_by_last(lock) > received);
+}
+
+static void release_and_find_no_key(redlock_lock *lock)
+{
+    scene_until(rl_flight_is_empty(flight_of_last()));
+    ck_assert_status(scene_release(&late, &lock), REDLOCK_OK);
+    scene_until(rl_flight_is_empty(flight_of_last()));
+    scene_assert_key(2, 3, OURS, false);
+}
+
+/* The renewal finds no key, so the client heals the node. The acquire, which the renewal has overtaken, finds another
+ * holder's key; the heal behind it does not. */
+TEST(three_nodes, node_that_is_healed_behind_a_late_acquire_gets_the_release)
+{
+    scene_attach();
+    fill_window_of_last();
+    redlock_lock *lock = scene_lock(OURS);
+    renew(lock);
+    ck_assert_uint_eq(received_by_last(lock), 1);
+    fake_server_clear_rules(scene.node[2]);
+    scene_add_rule(2, 3, &(struct fake_rule){.command = "SET", .argument = OURS, .skip = true, .reply = "$-1\r\n"});
+    fake_server_release(scene.node[2]);
+    scene_until(scene_statistics().healed == 1);
+    scene_assert_key(2, 3, OURS, true);
+    release_and_find_no_key(lock);
+}
+
+/* The first heal would find another holder's key, and a second one, after another renewal, would not. */
+TEST(three_nodes, node_that_holds_a_heal_back_gets_no_other)
+{
+    scene_attach();
+    redlock_lock *lock = scene_lock(OURS);
+    scene_until(received_by_last(lock) == 1 && rl_flight_is_empty(flight_of_last()));
+    fake_server_delete_key(scene.node[2], OURS);
+    fill_window_of_last();
+    renew(lock);
+    fake_server_release(scene.node[2]);
+    scene_until(lock->lease->renewal.healing);
+    renew(lock);
+    ck_assert_uint_eq(received_by_last(lock), 3);
+    fake_server_clear_rules(scene.node[2]);
+    scene_add_rule(2, 3,
+                   &(struct fake_rule){.command = "EVALSHA",
+                                       .argument = redlock_lock_token(lock),
+                                       .count = 1,
+                                       .skip = true,
+                                       .reply = "$1\r\n0\r\n"});
+    fake_server_release(scene.node[2]);
+    release_and_find_no_key(lock);
 }
 
 TEST_PROGRAM("overload")

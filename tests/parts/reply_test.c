@@ -108,6 +108,7 @@ static const struct {
     {RL_COMMAND_TAKE, "*5\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:0\r\n", QUORUM_GRANTED, 0, 0},
     {RL_COMMAND_TAKE, "*5\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:5\r\n", QUORUM_GRANTED, 0, 5},
     {RL_COMMAND_TAKE, "*5\r\n:0\r\n:60000\r\n:0\r\n:9\r\n:0\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
+    {RL_COMMAND_TAKE, "*5\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:-9223372036854775808\r\n", QUORUM_REFUSED, CLOCK, 0},
     {RL_COMMAND_TAKE, "*4\r\n:1\r\n:60000\r\n:0\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_TAKE, "*5\r\n:1\r\n:60000\r\n:0\r\n:0\r\n$1\r\n0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_ENQUEUE, "*5\r\n:0\r\n:60000\r\n:0\r\n:9\r\n:0\r\n", QUORUM_GRANTED, 0, 0},

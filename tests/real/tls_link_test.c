@@ -6,6 +6,8 @@
 #include "support/fake_server.h"
 
 #include "src/client/client.h"
+#include "src/core/memory.h"
+#include "src/link/link.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -281,6 +283,82 @@ TEST_ROWS(link, a_server_that_dies_while_it_is_written_to, 2)
     ck_assert_uint_eq(granted, 0);
     ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
     face_close(&face, NULL);
+}
+
+/* --- A link without its node --- */
+
+static unsigned replies;
+
+static void ignore(struct rl_link *link)
+{
+    (void)link;
+}
+
+static bool expect_any(const struct rl_link *link)
+{
+    (void)link;
+    return true;
+}
+
+static void count_reply(struct rl_link *link, const redisReply *reply)
+{
+    (void)link;
+    (void)reply;
+    replies++;
+}
+
+static void fail_at_end(struct rl_link *link, const struct rl_link_end *why)
+{
+    (void)link;
+    ck_abort_msg("%s", why->text);
+}
+
+static void ping(struct rl_link *link)
+{
+    static const char command[] = "PING\r\n";
+    ck_assert(rl_link_append(link, command, sizeof command - 1));
+    rl_link_release(link, sizeof command - 1);
+}
+
+static void open_link(struct rl_link *link, struct rl_tls *tls, uint16_t port)
+{
+    static const struct rl_link_type type = {
+        .connected = ignore, .expects = expect_any, .replied = count_reply, .ended = fail_at_end};
+    const struct rl_link_target target = {
+        .path = "", .numeric = "127.0.0.1", .port = port, .host = "127.0.0.1", .tls = tls};
+    struct rl_link_end why;
+    ck_assert_msg(rl_link_open(link, &type, &target, &why), "%s", why.text);
+}
+
+/* The second command is written by the read that completes the handshake. A link that stayed in the list would say
+ * that it is not written yet. */
+TEST_ROWS(link, a_link_that_a_read_has_written_is_not_to_be_flushed, 2)
+{
+    static const unsigned char owner = 1;
+    struct tls_relay *relay = start_relay(protocols[_i]);
+    struct ev_loop *loop = ev_loop_new(EVFLAG_NOENV);
+    redlock_allocator allocator = rl_memory_allocator(&(redlock_allocator){NULL, NULL, NULL, NULL});
+    struct rl_writes writes = {.loop = loop, .allocator = &allocator, .owner = &owner};
+    struct rl_link link = {.type = NULL};
+    struct rl_tls *tls;
+    options.allocator = allocator;
+    real_status(rl_tls_create(&options, &tls, &result), REDLOCK_OK, &result);
+    ck_assert(rl_link_init(&link, &writes));
+    open_link(&link, tls, tls_relay_port(relay));
+    while (!link.connected)
+        ev_run(loop, EVRUN_ONCE);
+    ping(&link);
+    rl_links_flush(&writes);
+    ck_assert(link.unwritten && !link.listed);
+    ping(&link);
+    ck_assert(link.listed);
+    for (replies = 0; replies < 2;)
+        ev_run(loop, EVRUN_ONCE);
+    ck_assert(!link.listed && !writes.first);
+    rl_link_close(&link);
+    rl_link_free(&link);
+    rl_tls_destroy(tls, &allocator);
+    ev_loop_destroy(loop);
 }
 
 REAL_PROGRAM("tls_link")

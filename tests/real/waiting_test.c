@@ -120,6 +120,11 @@ static void expect_no_queue(void)
                   cluster_key_names(cluster, "*:redlock:*", NULL));
 }
 
+static void forget_waiters(void)
+{
+    real_command(NODES, "DEL", QUEUE, ALIVE, FREE, NULL);
+}
+
 static void foreign_set(const char *ttl_ms)
 {
     char reply[64];
@@ -374,6 +379,38 @@ TEST_ROWS(turns, fair_clients_come_in_turn_whatever_their_clocks, 2)
     ck_assert_msg(in_turn, "in each of ten runs a waiter left the free lock for a second");
 }
 
+/* What somebody wrote into a queue: a waiter's ticket, and the largest one that the node has seen. */
+static const struct {
+    const char *ticket, *seen;
+} impossible[] = {{"9007199254740992", "9007199254740992"}, {"1e300", "1e300"}, {"inf", "inf"}, {"inf", "garbage"}};
+
+/* With such a ticket no waiter could be behind another one. The entry of the other one is never refreshed. */
+static void put_impossible_tickets(int row)
+{
+    char first[64];
+    for (size_t i = 0; i < NODES; i++) {
+        read_first(i, first);
+        cluster_integer(cluster, i, "ZADD", QUEUE, impossible[row].ticket, first, NULL);
+    }
+    real_command(NODES, "ZADD", QUEUE, impossible[row].ticket, "another", NULL);
+    real_command(NODES, "HSET", ALIVE, "another", "9999999999999", " seen", impossible[row].seen, NULL);
+}
+
+TEST_ROWS(turns, impossible_tickets_stop_no_waiter_and_are_not_passed_on, ROWS(impossible))
+{
+    struct real_number others = {{"ZCOUNT", QUEUE, FAR_AHEAD, "+inf"}, 1, 1};
+    struct waiter waiters[2];
+    redlock_lock *lock = take_it(open_here());
+    start_queued(&waiters[0], open_here(), true);
+    put_impossible_tickets(_i);
+    start(&waiters[1], open_here(), true);
+    await_queued(3);
+    ck_assert(real_soon_all_reply(NULL, others));
+    release_it(lock);
+    waiters_finish_and_release(waiters, 2);
+    forget_waiters();
+}
+
 /* --- Trying once --- */
 
 /* Enters a waiter on this many nodes, either alive or with an expired entry. */
@@ -383,11 +420,6 @@ static void put_waiter(size_t nodes, bool lives)
     snprintf(ends, sizeof ends, "%lld", (long long)time(NULL) * 1000 + (lives ? 30000 : -1000));
     real_command(nodes, "ZADD", QUEUE, "1", "redlock:ghost", NULL);
     real_command(nodes, "HSET", ALIVE, "redlock:ghost", ends, NULL);
-}
-
-static void forget_waiters(void)
-{
-    real_command(NODES, "DEL", QUEUE, ALIVE, FREE, NULL);
 }
 
 static void try_once(struct face *face, bool fair, int expected)
@@ -543,14 +575,20 @@ TEST(ends, dead_waiter_is_dropped_when_the_lock_has_expired)
 }
 
 /* After faults the queues may differ, and the first waiters may each lack a majority. Such a first waiter is moved
- * to the tail, although no holder releases anything. */
-TEST(ends, head_that_leaves_a_lock_free_makes_way_without_a_release)
+ * to the tail, although no holder releases anything. An impossible ticket there is removed: the next one would be, too. */
+TEST_ROWS(ends, head_that_leaves_a_lock_free_makes_way_without_a_release, 2)
 {
     struct waiter waiter;
+    long long impossible_ones = 0;
     real_command(NODES, "ZADD", QUEUE, "1", "another", NULL);
     real_command(NODES, "HSET", ALIVE, "another", "9999999999999", NULL);
+    if (_i == 1)
+        real_command(NODES, "ZADD", QUEUE, "inf", "nobody", NULL);
     waiter_start(&waiter, open_here(), KEY, *REAL_WITH(.fair = 1, .wait_ms = 8000));
     waiter_finish_and_release(&waiter);
+    for (size_t i = 0; i < NODES; i++)
+        impossible_ones += cluster_integer(cluster, i, "ZCOUNT", QUEUE, "1e16", "+inf", NULL);
+    ck_assert_int_le(impossible_ones, 1); /* the last node may be late */
     forget_waiters();
 }
 

@@ -60,14 +60,18 @@ local function look(key, queue, alive)
   end
   -- If the first waiter leaves the lock free for that long, move it to the tail.
   if remaining == 0 and free_since > 0 and now - free_since > RL_OVERTAKE_MS then
-    local head = call('ZRANGE', queue, 0, 0)[1]
-    local tail = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-    if head and head ~= waiter then
-      call('ZADD', queue, tonumber(tail) + 1, head)
+    local head, tail = call('ZRANGE', queue, 0, 0)[1], call('ZRANGE', queue, -1, -1, 'WITHSCORES')
+    while tail[1] and tonumber(tail[2]) > RL_TICKET_MOST do -- nothing could be behind it
+      call('ZREM', queue, tail[1])
+      tail = call('ZRANGE', queue, -1, -1, 'WITHSCORES')
+    end
+    if tail[1] and head ~= waiter then
+      call('ZADD', queue, tonumber(tail[2]) + 1, head)
     end
     call('SET', free, now, 'PX', RL_QUEUE_LIFE_MS)
   end
   local mine, ahead, head = call('ZSCORE', queue, waiter), 0, nil
+  mine = mine and tonumber(mine) <= RL_TICKET_MOST and mine -- or it enters anew
   if shared then
     ahead = is_held_off(key, '(' .. (mine or ticket), width == 1) and width or 0
     return is_open(key) and 0 or remaining, ahead, mine, nil
@@ -116,6 +120,7 @@ local function take(key, queue, alive)
 end
 local function enqueue(key, queue, alive, mine, holder)
   local seen = call('HGET', alive, ' seen') or '0'
+  seen = (tonumber(seen) or RL_TICKET_MOST + 1) <= RL_TICKET_MOST and seen or '0'
   if not mine or tonumber(mine) < tonumber(ticket) then
     call('ZADD', queue, ticket, waiter)
   end

@@ -56,7 +56,7 @@ static const struct probe {
     {"zrange", {"ZRANGE", QUEUE, "0", "0"}, TO_WORK},
     {"zrangebyscore", {"ZRANGEBYSCORE", QUEUE, NO_NUMBER, NO_NUMBER}, TO_WORK},
     {"zscore", {"ZSCORE", QUEUE, ""}, TO_WORK},
-    {"hget", {"HGET", ALIVE, ""}, TO_WORK},
+    {"hmget", {"HMGET", ALIVE, ""}, TO_WORK},
     {"hset", {"HSET", ALIVE, "f", "v", "g"}, TO_WORK},
     {"hdel", {"HDEL", ALIVE, ""}, TO_WORK},
     {"publish", {"PUBLISH", CHANNEL, ""}, TO_WORK},

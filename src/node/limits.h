@@ -15,7 +15,8 @@
 #define RL_FENCE_SUFFIX ":redlock:fence"
 /*
  * queue  sorted set: waiters by ticket
- * alive  hash: each waiter's expiry; and in a field that begins with a space the largest ticket seen
+ * alive  hash: each waiter's expiry and offer; and in fields that begin with a space the largest ticket seen, and since
+ *        when a writer waits
  * free   string: exists while there are waiters; only scripts use it
  * fence  string: the largest fencing token that the node has received
  */
@@ -30,13 +31,16 @@ _Static_assert(sizeof RL_ALIVE_SUFFIX - 1 <= RL_SUFFIX_MAX && sizeof RL_FREE_SUF
 /* How long a waiter's entry lives on a node without a refresh, and the keys of a queue. */
 #define RL_WAITER_LIFE_MS 3000
 #define RL_QUEUE_LIFE_MS  12000
-_Static_assert(RL_QUEUE_LIFE_MS > RL_WAITER_LIFE_MS, "a queue lives longer than its waiters");
+
+/* The expiries of a queue's keys are not set again if they were this recently. */
+#define RL_QUEUE_RECENT_MS 500
+_Static_assert(RL_QUEUE_LIFE_MS - RL_QUEUE_RECENT_MS > RL_WAITER_LIFE_MS, "a queue lives longer than its waiters");
 
 /* A waiter with an entry this fresh is alive: no second waiter is woken in case it is dead. */
 #define RL_WAITER_FRESH_MS 200
 
-/* The largest ticket that counts: a wall clock in the year 2112, in microseconds. A larger one was written into the queue
- * by somebody else, or is damaged: there would be no exact numbers above it. */
+/* The largest ticket that counts: a wall clock in the year 2112, in microseconds. Another program wrote a larger one, or
+ * it is damaged: there would be no exact numbers above it. */
 #define RL_TICKET_MOST 4503599627370496
 
 /* The answers of keep.lua that are no fencing record. */

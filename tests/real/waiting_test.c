@@ -146,7 +146,7 @@ static bool read_offer(size_t node, char *value, size_t size)
 {
     static const char script[] =
         "for _, text in ipairs(redis.call('HVALS', KEYS[1])) do "
-        "local value = string.match(text, '^(%x+) ') if value then return value end end return ''";
+        "local value = string.match(text, '^%S+ (%x+) ') if value then return value end end return ''";
     return cluster_command(cluster, node, value, size, "EVAL", script, "1", ALIVE, NULL) && value[0] != '\0';
 }
 
@@ -233,13 +233,13 @@ TEST_ROWS(turns, lock_that_was_handed_over_without_a_message_is_found, 2)
 /* The waiter's process is dead, but its entry and its subscription's mark are not: no node may give it the lock. */
 TEST(turns, lock_is_not_handed_over_to_a_dead_waiter)
 {
-    char ends[32];
+    char entry[96];
     const char *const offer = "00000000000000000000000000000000000000ff 10000 1 ";
     struct face *holder = open_here();
     redlock_lock *lock = take_it(holder);
-    snprintf(ends, sizeof ends, "%lld.5", (long long)time(NULL) * 1000 + 60000);
+    snprintf(entry, sizeof entry, "%lld.5 %s", (long long)time(NULL) * 1000 + 60000, offer);
     real_command(NODES, "ZADD", QUEUE, "1", "redlock:dead", NULL);
-    real_command(NODES, "HSET", ALIVE, "redlock:dead", ends, "redlock:dead offer", offer, NULL);
+    real_command(NODES, "HSET", ALIVE, "redlock:dead", entry, NULL);
     real_command(NODES, "INCR", FREE, NULL); /* the release looks for waiters only if it exists */
     release_it(lock);
     for (size_t i = 0; i < NODES; i++)
@@ -498,7 +498,7 @@ static pid_t start_victim(void)
 static bool are_marked(long long count)
 {
     static const char script[] = "local marked = 0 for _, text in ipairs(redis.call('HVALS', KEYS[1])) do "
-                                 "if string.find(text, '^%d+%.5$') then marked = marked + 1 end end return marked";
+                                 "if string.find(text, '^%d+%.5 ') then marked = marked + 1 end end return marked";
     for (size_t i = 0; i < cluster_size(cluster); i++)
         if (cluster_integer(cluster, i, "EVAL", script, "1", ALIVE, NULL) < count)
             return false;

@@ -363,6 +363,13 @@ static void hget(struct call *call)
     say_field(call->reply, member(call->key, call->words[2]));
 }
 
+static void hmget(struct call *call)
+{
+    resp_write_array(call->reply, call->count - 2);
+    for (size_t i = 2; i < call->count; i++)
+        say_field(call->reply, member(call->key, call->words[i]));
+}
+
 static bool write_field(struct sim_key *key, struct resp_argument name, struct resp_argument value)
 {
     struct sim_member *field = member(key, name);
@@ -564,6 +571,7 @@ static const struct command {
     {WORD("PEXPIRE"), 3, 3, ANY_TYPE, read_life, pexpire},
     {WORD("TIME"), 1, 1, NO_KEY, NULL, time_of_day},
     {WORD("HGET"), 3, 3, SIM_HASH, NULL, hget},
+    {WORD("HMGET"), 3, 64, SIM_HASH, NULL, hmget},
     {WORD("HSET"), 4, 64, SIM_HASH, read_fields, hset},
     {WORD("HDEL"), 3, 64, SIM_HASH, NULL, remove_members},
     {WORD("ZADD"), 4, 4, SIM_SORTED, read_score, zadd},

@@ -19,9 +19,12 @@ if queue.err then
 elseif #queue > 0 then
   local clock = redis.call('TIME')
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-  for _, waiter in ipairs(queue) do
-    if tonumber(redis.call('HGET', KEYS[1] .. RL_ALIVE_SUFFIX, waiter) or 0) >= now then
-      waiters = waiters + 1
+  for first = 1, #queue, 50 do
+    local last = math.min(first + 49, #queue)
+    for _, entry in ipairs(redis.call('HMGET', KEYS[1] .. RL_ALIVE_SUFFIX, unpack(queue, first, last))) do
+      if (tonumber(string.sub(entry or '', 1, 15)) or 0) >= now then
+        waiters = waiters + 1
+      end
     end
   end
 end

@@ -8,33 +8,33 @@
 -- Answers RL_KEY_DONE; RL_KEY_UNANNOUNCED: done, but the user may not notify the waiters; RL_KEY_NOT_OURS: another
 -- token, or no key.
 -- Most releases have no waiter, so they cost no more calls than compare and delete: while clients wait there is a key
--- ':redlock:free', which is deleted along with the lock. If two keys were deleted, the waiters are notified, and the key
--- is set again with the time since which the lock is free.
+-- ':redlock:free', which is read along with the lock.
 local call = redis.call
-local holder, deleted = redis.pcall('GET', KEYS[1]), nil
+local values = redis.pcall('MGET', KEYS[1], KEYS[1] .. RL_FREE_SUFFIX) -- an error: a user without rights to the other keys
+local holder, free, deleted = values[1] or redis.pcall('GET', KEYS[1]), values[2], nil
 if holder == ARGV[1] then
-  deleted = redis.pcall('DEL', KEYS[1], KEYS[1] .. RL_FREE_SUFFIX)
-  if deleted == 1 and not ARGV[2] then
+  deleted = call('DEL', KEYS[1])
+  if not free and not ARGV[2] and not values.err then
     return RL_KEY_DONE -- most releases end here
   end
 end
 local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3] == 'undo'
 if waiter and ARGV[4] then
-  local alive, field = KEYS[1] .. RL_ALIVE_SUFFIX, waiter .. ' offer'
-  local offer = redis.pcall('HGET', alive, field)
-  if type(offer) == 'string' and string.sub(offer, 1, #token) == token then
-    redis.pcall('HDEL', alive, field)
+  local alive = KEYS[1] .. RL_ALIVE_SUFFIX
+  local entry = redis.pcall('HMGET', alive, waiter)[1]
+  if entry and string.sub(entry, 17, 16 + #token) == token then
+    redis.pcall('PEXPIRE', alive, RL_QUEUE_LIFE_MS) -- first: a full node accepts writes only in this order
+    redis.pcall('HSET', alive, waiter, string.sub(entry, 1, 16))
   end
   waiter = nil
 end
 if type(holder) == 'table' and not waiter then
   return holder -- readers, or a key that is not a lock; their waiters are dequeued all the same
 end
-if type(deleted) == 'table' then -- a user without rights to the other keys
-  call('DEL', KEYS[1])
+if deleted and values.err then
   return RL_KEY_UNANNOUNCED
 end
-if deleted == 1 and not waiter then
+if deleted and not free and not waiter then
   return RL_KEY_DONE
 end
 if not deleted and not waiter and (undo or not ARGV[2]) then
@@ -43,7 +43,7 @@ end
 -- include handing
 -- include wake
 -- A user without rights to the queue releases the lock all the same.
-local ran, published = pcall(wake, KEYS[1], waiter, deleted, nil, nil, not undo and give)
+local ran, published = pcall(wake, KEYS[1], waiter, deleted and (free or true), nil, nil, not undo and give)
 if not deleted then
   return RL_KEY_NOT_OURS
 end

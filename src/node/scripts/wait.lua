@@ -16,9 +16,8 @@
 --   lock a number for the token of a foreign holder (0: none).
 local waiter, ticket, width, task, token, ttl, fence, fence_life, mode, slots, wanted, subscribed, offer = unpack(ARGV)
 local call = redis.call
--- include fence
 -- include shared
-local shared = mode == 'shared'
+local shared, limit = mode == 'shared', width
 width, slots = tonumber(width), tonumber(slots)
 -- include slots
 local function lock_of(key)
@@ -28,10 +27,10 @@ end
 -- digits. A lock that readers hold is a sorted set, and ours.
 local function foreign_holder(key, holder)
   local number = 1
-  if type(holder) == 'table' then
+  if not holder then
     return is_open(key) and 0 or number
   end
-  if not holder or #holder == 40 and not string.find(holder, '[^0-9a-f]') then
+  if #holder == 40 and not string.find(holder, '[^0-9a-f]') then
     return 0
   end
   for i = 1, math.min(#holder, 64) do
@@ -44,8 +43,12 @@ local function is_to_wake(remaining)
   return remaining == 0 and (task == 'enqueue' or task == 'take' and width == 1)
 end
 -- The remaining time of one key's lock, and the waiters ahead of this one.
-local function look(key, queue, alive)
-  local remaining, free = call('PTTL', lock_of(key)), key .. RL_FREE_SUFFIX
+local function look(key)
+  local queue, alive, free = key .. RL_QUEUE_SUFFIX, key .. RL_ALIVE_SUFFIX, key .. RL_FREE_SUFFIX
+  local remaining = call('PTTL', lock_of(key))
+  -- The holder, and a key that exists while there are waiters: since when the lock is free; 0: it is held, or no client
+  -- has noticed its end.
+  local values = (remaining == -2 or slots > 0) and {false, call('GET', free)} or call('MGET', key, free)
   remaining = remaining == -2 and 0 or remaining == -1 and -1 or remaining + 1
   if slots > 0 and (wanted == '-1' or remaining ~= 0) then
     remaining = until_free(key, slots)
@@ -53,8 +56,7 @@ local function look(key, queue, alive)
       remaining = 1 -- another slot is free, not this one
     end
   end
-  -- Exists while there are waiters: since when the lock is free; 0: it is held, or no client has noticed its end.
-  local free_since = tonumber(call('GET', free) or 0)
+  local free_since = tonumber(values[2] or 0)
   if remaining ~= 0 and free_since > 0 then
     call('SET', free, 0, 'PX', RL_QUEUE_LIFE_MS) -- taken by a client that does not know of the queue
   end
@@ -70,22 +72,23 @@ local function look(key, queue, alive)
     end
     call('SET', free, now, 'PX', RL_QUEUE_LIFE_MS)
   end
-  local mine, ahead, head = call('ZSCORE', queue, waiter), 0, nil
-  mine = mine and tonumber(mine) <= RL_TICKET_MOST and mine -- or it enters anew
-  if shared then
-    ahead = is_held_off(key, '(' .. (mine or ticket), width == 1) and width or 0
-    return is_open(key) and 0 or remaining, ahead, mine, nil
-  end
-  local woken, dropped
+  local bound, mine, ahead, head, woken, dropped, entries = ticket, nil, 0, nil, nil, nil, nil
   repeat
     ahead, head, dropped = 0, nil, 0
-    for _, other in ipairs(call('ZRANGEBYSCORE', queue, '-inf', '(' .. (mine or ticket), 'LIMIT', 0, width)) do
-      local ends = tonumber(call('HGET', alive, other) or 0)
+    local others = shared and {} or call('ZRANGEBYSCORE', queue, '-inf', '(' .. bound, 'LIMIT', '0', limit)
+    entries = call('HMGET', alive, waiter, ' seen', ' writer', unpack(others))
+    mine = mine or entries[1] and call('ZSCORE', queue, waiter)
+    mine = mine and tonumber(mine) <= RL_TICKET_MOST and mine -- or it enters anew
+    if mine and mine ~= bound then
+      bound, others, dropped = mine, {}, 1 -- the entry has another place than its ticket's: look from there
+    end
+    for i, other in ipairs(others) do
+      local ends = tonumber(string.sub(entries[i + 3] or '', 1, 15)) or 0
       local wakes = ends >= now and other ~= waiter and not head and other ~= woken and is_to_wake(remaining)
       local published = wakes and redis.pcall('PUBLISH', string.match(other, '^%S+'), '0' .. lock_of(key))
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, other)
-        call('HDEL', alive, other, other .. ' offer')
+        call('HDEL', alive, other)
         dropped = dropped + 1
       elseif other ~= waiter then
         ahead = ahead + 1
@@ -101,63 +104,78 @@ local function look(key, queue, alive)
   if remaining == 0 and free_since == 0 and ahead > 0 then
     call('SET', free, now, 'PX', RL_QUEUE_LIFE_MS)
   end
-  return remaining, ahead, mine, head ~= woken and head
-end
-local function take(key, queue, alive)
+  local exists = remaining ~= 0
   if shared then
-    enter(key, token, ttl)
-  else
-    call('SET', lock_of(key), token, 'NX', 'PX', ttl)
-    call('HDEL', alive, ' writer')
+    ahead = is_held_off(key, '(' .. bound, width == 1) and width or 0
+    remaining = is_open(key) and 0 or remaining
   end
-  call('ZREM', queue, waiter)
-  call('HDEL', alive, waiter, waiter .. ' offer')
-  if call('EXISTS', queue) == 0 then
-    call('DEL', alive, key .. RL_FREE_SUFFIX) -- no waiters: nothing to remember
+  return {
+    key = key, queue = queue, alive = alive, free = free, exists = exists, holder = values[1], since = values[2],
+    remaining = remaining, ahead = ahead, mine = mine, seen = entries[2] or '0', writer = entries[3],
+    head = remaining == 0 and head ~= woken and head,
+  }
+end
+local function take(at)
+  if shared then
+    enter(at.key, token, ttl)
   else
-    call('SET', key .. RL_FREE_SUFFIX, 0, 'PX', RL_QUEUE_LIFE_MS)
+    call('SET', lock_of(at.key), token, 'NX', 'PX', ttl)
+  end
+  call('ZREM', at.queue, waiter)
+  call('HDEL', at.alive, waiter, shared and waiter or ' writer')
+  if call('EXISTS', at.queue) == 0 then
+    call('DEL', at.alive, at.free) -- no waiters: nothing to remember
+  else
+    call('SET', at.free, 0, 'PX', RL_QUEUE_LIFE_MS)
   end
 end
-local function enqueue(key, queue, alive, mine, holder)
-  local seen = call('HGET', alive, ' seen') or '0'
-  seen = (tonumber(seen) or RL_TICKET_MOST + 1) <= RL_TICKET_MOST and seen or '0'
-  if not mine or tonumber(mine) < tonumber(ticket) then
-    call('ZADD', queue, ticket, waiter)
+-- `writer` is since when readers have been held off. It is also when the keys' expiries were set; a busy queue does not
+-- set them each time. A queue of other waiters exists, so its expiry does, too.
+local function enqueue(at)
+  local mine, seen = tonumber(at.mine), tonumber(at.seen) or 0
+  seen = seen <= RL_TICKET_MOST and seen or 0 -- a larger one was not written by a waiter
+  if not mine or mine < tonumber(ticket) then
+    call('ZADD', at.queue, ticket, waiter)
   end
-  call('PEXPIRE', queue, RL_QUEUE_LIFE_MS) -- at once: a user without HSET must leave no key without an expiry
-  -- .5: subscribed
-  local entry = now + RL_WAITER_LIFE_MS + (subscribed == '1' and 0.5 or 0)
-  local latest = tonumber(seen) < tonumber(ticket) and ticket or seen
-  local by_readers = type(holder) == 'table' and is_open(key)
-  if shared or slots > 0 or by_readers and call('HGET', alive, ' writer') then
-    call('HSET', alive, waiter, entry, waiter .. ' offer', offer, ' seen', latest)
-  else -- how long readers have been held off
-    call('HSET', alive, waiter, entry, waiter .. ' offer', offer, ' seen', latest, ' writer', now)
+  local writes_writer = not shared and slots == 0 and not (at.writer and at.by_readers)
+  local age = writes_writer and at.since and (mine or at.ahead > 0) and now - (tonumber(at.writer) or 0) or -1
+  local is_recent = age >= 0 and age < RL_QUEUE_RECENT_MS
+  if not is_recent then
+    call('PEXPIRE', at.queue, RL_QUEUE_LIFE_MS) -- at once: a user without HSET must leave no key without an expiry
   end
-  call('PEXPIRE', alive, RL_QUEUE_LIFE_MS)
-  if call('PEXPIRE', key .. RL_FREE_SUFFIX, RL_QUEUE_LIFE_MS) == 0 then
-    call('SET', key .. RL_FREE_SUFFIX, 0, 'PX', RL_QUEUE_LIFE_MS)
+  -- As include/handing.lua reads it. .5: subscribed
+  local entry = now + RL_WAITER_LIFE_MS .. (subscribed == '1' and '.5 ' or '.0 ') .. offer
+  local latest = seen < tonumber(ticket) and ticket or at.seen
+  if is_recent or not writes_writer then
+    call('HSET', at.alive, waiter, entry, ' seen', latest)
+  else
+    call('HSET', at.alive, waiter, entry, ' seen', latest, ' writer', now)
   end
-  return mine and 0 or tonumber(seen), mine and tonumber(mine) > tonumber(ticket) and tonumber(mine) or 0
+  if not is_recent then
+    call('PEXPIRE', at.alive, RL_QUEUE_LIFE_MS)
+    if call('PEXPIRE', at.free, RL_QUEUE_LIFE_MS) == 0 then
+      call('SET', at.free, 0, 'PX', RL_QUEUE_LIFE_MS)
+    end
+  end
+  return mine and 0 or seen, mine and mine > tonumber(ticket) and mine or 0
 end
-local queues, alives, mines, heads, longest, most = {}, {}, {}, {}, 0, 0
+local looks, longest, most = {}, 0, 0
 for i, key in ipairs(KEYS) do
-  queues[i], alives[i] = key .. RL_QUEUE_SUFFIX, key .. RL_ALIVE_SUFFIX
-  local remaining, ahead, mine, head = look(key, queues[i], alives[i])
+  looks[i] = look(key)
+  local remaining = looks[i].remaining
   longest = (longest == -1 or remaining == -1) and -1 or math.max(longest, remaining)
-  most = math.max(most, ahead)
-  mines[i] = mine
-  heads[i] = remaining == 0 and head
+  most = math.max(most, looks[i].ahead)
 end
 if task == 'try' and (longest ~= 0 or most >= width) then
   return {0, longest, most, 0, 0}
 end
 if task ~= 'enqueue' and longest == 0 and most < width then
+  -- include fence
   if fence ~= '0' and is_far(fence) then
     return redis.error_reply('CLOCK the fencing token is more than a day ahead of the clock of this node')
   end
-  for i, key in ipairs(KEYS) do
-    take(key, queues[i], alives[i])
+  for _, at in ipairs(looks) do
+    take(at)
   end
   local record = shared and largest(KEYS) or fence ~= '0' and raise(KEYS, fence, fence_life) or 0
   -- include wake
@@ -172,21 +190,21 @@ if task ~= 'enqueue' and longest == 0 and most < width then
   end
   return {1, tonumber(ttl), most, 0, record}
 end
-local holders = {}
-for i, key in ipairs(longest ~= 0 and slots == 0 and KEYS or {}) do
-  holders[i] = redis.pcall('GET', key)
-end
-if holders[1] and holders[1] == string.match(offer, '^%x+') then
+local is_lock = longest ~= 0 and slots == 0
+local holder = is_lock and looks[1].holder
+if holder and string.sub(offer, 1, #holder + 1) == holder .. ' ' then
   return {RL_WAIT_HANDED, longest, 0, 0, 0}
 end
-local seen, place, holder = 0, 0, 0
-for i, key in ipairs(KEYS) do
-  local before, at = enqueue(key, queues[i], alives[i], mines[i], holders[i])
-  seen, place = math.max(seen, before), math.max(place, at)
-  holder = holder + foreign_holder(key, holders[i])
-  if heads[i] then
+local seen, place, holders = 0, 0, 0
+for _, at in ipairs(looks) do
+  local is_held = is_lock and at.exists
+  at.by_readers = is_held and not at.holder and not shared and is_open(at.key)
+  local before, later = enqueue(at)
+  seen, place = math.max(seen, before), math.max(place, later)
+  holders = holders + (is_held and foreign_holder(at.key, at.holder) or 0)
+  if at.head then
     -- The waiter that was woken before may have moved to a later place.
-    redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. lock_of(key))
+    redis.pcall('PUBLISH', string.match(at.head, '^%S+'), '0' .. lock_of(at.key))
   end
 end
-return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or holder}
+return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or holders}

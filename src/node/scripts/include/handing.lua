@@ -1,13 +1,12 @@
 -- Gives a free lock, on its release, to a waiter that offers to take it so: sets the key to the value in the waiter's
--- offer, removes its entry, and publishes the grant.
--- An offer is the value, its ttl in ms, a number for the waiter, and the marker whose proof the grant needs ('': none).
+-- offer, and publishes the grant. The caller removes the waiter's entry.
+-- An entry is 15 characters, until when the waiter is alive, a space, and the offer, if any: the value, its ttl in ms, a
+-- number for the waiter, and the marker whose proof the grant needs ('': none).
 -- The grant is 'G', the value, the waiter's number, the size of the key, the key, and the text of a proof.
--- has_more: other waiters are known to follow.
 -- Returns true: done; 0: the waiter's process is dead; nil: it makes no offer, or this user may not do it.
 -- include evidence
-local function give(key, waiter, queue, alive, free, has_more)
-  local offer = call('HGET', alive, waiter .. ' offer') or ''
-  local value, ttl, number, marker = string.match(offer, '^(%x+) (%d+) (%d+) (.*)$')
+local function give(key, waiter, entry)
+  local value, ttl, number, marker = string.match(entry, '^ (%x+) (%d+) (%d+) (.*)$', 16)
   local shown = ''
   if value and marker ~= '' then
     local text = redis.pcall('GETRANGE', marker, 0, RL_MARKER_LAST)
@@ -24,18 +23,11 @@ local function give(key, waiter, queue, alive, free, has_more)
   if not set or set.err then
     return nil
   end
-  local grant = string.format('G%s %s %d ', value, number, #key) .. key .. shown
+  local grant = 'G' .. value .. ' ' .. number .. ' ' .. #key .. ' ' .. key .. shown
   local received = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), grant)
   if type(received) ~= 'number' or received == 0 then
     call('DEL', key)
     return received == 0 and 0 or nil
-  end
-  call('ZREM', queue, waiter)
-  call('HDEL', alive, waiter, waiter .. ' offer')
-  if not has_more and call('EXISTS', queue) == 0 then
-    call('DEL', alive, free)
-  else
-    call('SET', free, 0, 'PX', RL_QUEUE_LIFE_MS)
   end
   return true
 end

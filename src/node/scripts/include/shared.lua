@@ -37,12 +37,12 @@ end
 -- readers indefinitely.
 local function is_held_off(key, below, always)
   local alive = key .. RL_ALIVE_SUFFIX
-  local since = tonumber(call('HGET', alive, ' writer') or 0)
+  local since = tonumber(call('HMGET', alive, ' writer')[1] or 0)
   if not always and (since == 0 or (now - since) % 20000 >= 10000) then
     return false
   end
   for _, waiter in ipairs(call('ZRANGEBYSCORE', key .. RL_QUEUE_SUFFIX, '-inf', below, 'LIMIT', 0, 64)) do
-    if string.sub(waiter, -2) ~= ' r' and tonumber(call('HGET', alive, waiter) or 0) >= now then
+    if string.sub(waiter, -2) ~= ' r' and (tonumber(string.sub(call('HMGET', alive, waiter)[1] or '', 1, 15)) or 0) >= now then
       return true
     end
   end

@@ -1,47 +1,54 @@
 -- The lock of this key may have become free. Removes the waiter `out` from the queue, if given. If the lock is free,
 -- wakes the first live waiter, on the channel that its name begins with; and the second, in case the first is dead,
 -- unless the first refreshed its entry just now: waking the second is most of the cost of a hand-over. Readers at the
--- head are woken together, also while other readers hold the lock. freed: the caller has freed the lock. most: the
--- number of waiters to look at, minus one. base: of a slot, the semaphore's key, which has the queue. give: hands the
--- lock over to the first waiter instead, if it can. Returns false if the user may not publish.
+-- head are woken together, also while other readers hold the lock. freed: the caller has freed the lock, and the text of
+-- its ':redlock:free' key, or true. most: the number of waiters to wake, minus one. base: of a slot, the semaphore's key,
+-- which has the queue. give: hands the lock over to the first waiter instead, if it can; the caller that also says
+-- `freed` has deleted the key. Returns false if the user may not publish.
 -- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is removed:
 -- its process is dead. If it lives, its client looks as soon as it is subscribed again, and enqueues it with the same
 -- ticket.
 local function wake(key, out, freed, most, base, give)
   base = base or key
   local queue, alive, free = base .. RL_QUEUE_SUFFIX, base .. RL_ALIVE_SUFFIX, base .. RL_FREE_SUFFIX
-  if call('EXISTS', queue) == 0 then
-    if out then
-      call('DEL', alive, free)
-    end
-    return true
-  end
-  if out and call('ZREM', queue, out) == 1 then
-    call('HDEL', alive, out, out .. ' offer')
-    if call('EXISTS', queue) == 0 then
-      call('DEL', alive, free) -- no waiters: nothing to remember
-      return true
-    end
-  end
-  local held = call('EXISTS', key) == 1
-  if held and type(redis.pcall('ZSCORE', key, '')) == 'table' then
-    return true
-  end
-  local clock = call('TIME')
-  local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-  local woken, may_publish, readers, first, dropped = 0, true, nil, nil, 0
+  local at, last, held, now, done, more = '0', most or '1', false, nil, false, nil -- texts: numbers cost a call more
+  local woken, may_publish, readers, changed = 0, true, nil, out or freed
   repeat
-    first, dropped = call('ZRANGE', queue, 0, most or 7), 0
-    for _, waiter in ipairs(first) do
-      local ends = tonumber(call('HGET', alive, waiter) or 0)
+    local page, kept = call('ZRANGE', queue, at, last), 0
+    local entries = page[1] and call('HMGET', alive, out or '', unpack(page))
+    more = #page > last - at
+    if entries and out and entries[1] then
+      call('ZREM', queue, out)
+      call('HDEL', alive, out)
+      out, page, more = nil, {}, true -- the page without it
+    elseif entries and not now then
+      held = not (freed and give) and call('EXISTS', key) == 1
+      if held and type(redis.pcall('ZSCORE', key, '')) == 'table' then
+        return true
+      end
+      local clock = call('TIME')
+      now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    end
+    for i, waiter in ipairs(page) do
+      local entry = entries[i + 1] or ''
+      local ends = tonumber(string.sub(entry, 1, 15)) or 0
       local reader, published = string.sub(waiter, -2) == ' r', nil
+      local is_fresh = ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS
       if ends >= now then
-        if readers ~= nil and reader ~= readers or not reader and (held or woken == 2) then
+        if readers ~= nil and reader ~= readers or not reader and (held or woken == 2) or woken > (most or 7) then
+          done = true
           break
         end
-        if give and woken == 0 and not reader and ends % 1 ~= 0 and ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS then
-          published = give(key, waiter, queue, alive, free, dropped + 1 < #first)
+        if give and woken == 0 and not reader and ends % 1 ~= 0 and is_fresh then
+          published = give(key, waiter, entry)
           if published == true then
+            call('ZREM', queue, waiter)
+            call('HDEL', alive, waiter)
+            if i == #page and not more then
+              call('DEL', alive, free) -- no waiters: nothing to remember
+            elseif freed ~= '0' then
+              call('SET', free, 0, 'PX', RL_QUEUE_LIFE_MS)
+            end
             return true
           end
         end
@@ -49,20 +56,27 @@ local function wake(key, out, freed, most, base, give)
       end
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, waiter)
-        call('HDEL', alive, waiter, waiter .. ' offer')
-        dropped = dropped + 1
+        call('HDEL', alive, waiter)
+        changed = true
       else
         if type(published) == 'table' and published.err then
           may_publish = false
         end
-        woken, readers = woken + 1, reader
-        if not reader and ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS then
+        woken, readers, kept = woken + 1, reader, kept + 1
+        if not reader and is_fresh then
+          done = true
           break
         end
       end
     end
-  until #first == 0 or dropped < #first -- all of these were dead: the next ones
-  if not held and (freed or (call('GET', free) or '0') == '0') then
+    at = at + kept
+    last = at + 7
+  until done or not more
+  if woken == 0 and not done then
+    if changed then
+      call('DEL', alive, free) -- no waiters: nothing to remember
+    end
+  elseif not held and (freed or (call('GET', free) or '0') == '0') then
     call('SET', free, now, 'PX', RL_QUEUE_LIFE_MS) -- as long as the queue lives
   end
   return may_publish

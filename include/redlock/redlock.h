@@ -36,6 +36,8 @@
  *                 redlock_dispatch(), its memory and descriptors stay until exec or exit.)
  *                 An event callback on the client's own thread that forks and returns in the child ends the child: no
  *                 other thread exists there.
+ *   descriptors   are close-on-exec. hiredis opens those of connections, so a program that another thread starts at that
+ *                 moment may inherit one: it keeps the connection open until it ends.
  *   side effects  the library never prints, never exits, never changes a signal disposition, and does not abort on
  *                 anything that a server sends.
  */

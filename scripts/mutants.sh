@@ -232,6 +232,10 @@ try_one() {
         return
       fi
       ;;
+    *)
+      note BROKEN "$name" "$file: the build makes no object from this file alone"
+      return
+      ;;
   esac
   [ -e "$directory/source.c" ] || cp "$directory/planted" "$directory/source.c"
   if [ -n "$quick" ] && [ ${#tests[@]} -gt 0 ]; then only_syntax=-fsyntax-only; fi

@@ -164,6 +164,11 @@ void rl_lease_unref(struct rl_lease *lease)
     rl_core_give(lease->locks->core, lease, lease->size);
 }
 
+void rl_lease_note_absent(struct rl_lease *lease, unsigned node)
+{
+    lease->may_hold &= ~quorum_node(node) | lease->renewal.healing;
+}
+
 void rl_lease_note_failure(struct rl_lease *lease, const struct quorum_round *round)
 {
     assert(quorum_round_over(round) && round->verdict != QUORUM_WON);

@@ -187,10 +187,7 @@ static inline void rl_lease_note_ttl(struct rl_lease *lease, uint32_t ttl_ms)
 
 /* A node has replied that it has nothing of ours. A renewal overtakes requests, so this reply may be older than a heal:
  * then the heal's reply decides. */
-static inline void rl_lease_note_absent(struct rl_lease *lease, unsigned node)
-{
-    lease->may_hold &= ~quorum_node(node) | lease->renewal.healing;
-}
+void rl_lease_note_absent(struct rl_lease *lease, unsigned node);
 
 /* The ttl of a held lock: the longest that a majority has set. */
 static inline uint32_t rl_lease_ttl_ms(const struct rl_lease *lease)

@@ -484,7 +484,7 @@ static void spoil_script(void)
 
 static size_t say_script(void)
 {
-    size_t script = draw(RL_SCRIPTS);
+    size_t script = draw(3) ? draw(RL_SCRIPTS) : RL_SCRIPT_WAIT; /* it has the most cases */
     bool whole = draw(4) == 0;
     add(whole ? "EVAL" : "EVALSHA");
     add(whole ? rl_scripts[script].text : rl_scripts[script].sha1);

@@ -104,6 +104,8 @@ static void go_beyond(struct sim_config *config)
         config->faults |= forgetting;
         config->fault_every[SIM_FAULT_RESTART] = 300 * QUORUM_MILLISECOND;
     }
+    if (config->beyond == SIM_BEYOND_RATE || config->beyond == SIM_BEYOND_JUMP)
+        config->hold = config->ttl_ms[0] * QUORUM_MILLISECOND; /* until the nodes' clocks are ahead */
     if (config->beyond == SIM_BEYOND_MAX_TTL) {
         config->max_ttl_ms = 20000;
         config->ttl_ms[0] = 500;

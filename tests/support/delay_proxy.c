@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,7 +20,8 @@ enum {
     MOST_QUEUED = 1 << 20, /* bytes in transit in one direction; beyond this the sender has to wait, as on a network */
     TO_SERVER = 0,
     TO_CLIENT = 1,
-    DIRECTIONS = 2
+    DIRECTIONS = 2,
+    EVENTS = 64 /* per turn */
 };
 
 /* Data in transit. An empty packet is the end of the stream. */
@@ -41,12 +43,19 @@ struct stream {
     bool finished; /* the end has been forwarded to the receiver */
 };
 
+/* One end of a connection is read for the stream of its own number, and written for the other one. */
+struct end {
+    int fd;
+    uint32_t watched; /* events; one without any is not polled, because its hang-up would wake the thread repeatedly */
+    uint32_t happened;
+};
+
 struct link {
     struct link *next;
     struct route *route;
-    int fd[DIRECTIONS]; /* the client's, which is read for TO_SERVER, and the server's */
-    bool connecting;    /* to the server */
-    bool broken;        /* freed at the end of the turn */
+    struct end end[DIRECTIONS]; /* the client's and the server's */
+    bool connecting;            /* to the server */
+    bool broken;                /* freed at the end of the turn */
     struct stream streams[DIRECTIONS];
 };
 
@@ -62,8 +71,10 @@ struct route {
 
 struct delay_proxy {
     struct poller poller;
+    int epoll; /* the ends of all links: with many, poll(2) would cost more than what is delayed */
     struct route *routes;
     size_t route_count;
+    struct pollfd *polled; /* the poller's own, epoll, the routes' listeners */
     struct link *links;
     char *nodes_string;
 };
@@ -75,9 +86,9 @@ static void break_link(struct link *link, bool reset)
 {
     for (int i = 0; i < DIRECTIONS && !link->broken; i++) {
         if (reset)
-            socket_close_with_reset(link->fd[i]);
+            socket_close_with_reset(link->end[i].fd);
         else
-            close(link->fd[i]);
+            close(link->end[i].fd);
     }
     link->broken = true;
 }
@@ -97,7 +108,7 @@ static void queue_packet(struct link *link, int direction, const void *data, siz
 static void read_stream(struct link *link, int direction)
 {
     char data[CHUNK];
-    ssize_t count = recv(link->fd[direction], data, sizeof data, 0);
+    ssize_t count = recv(link->end[direction].fd, data, sizeof data, 0);
     if (count >= 0) {
         link->streams[direction].at_end = count == 0;
         queue_packet(link, direction, data, (size_t)count);
@@ -109,7 +120,7 @@ static void read_stream(struct link *link, int direction)
 /* Returns false if the socket is full or broken. */
 static bool send_packet(struct link *link, int direction, struct packet *packet)
 {
-    long sent = socket_send_some(link->fd[!direction], packet->data + packet->sent, packet->length - packet->sent);
+    long sent = socket_send_some(link->end[!direction].fd, packet->data + packet->sent, packet->length - packet->sent);
     if (sent < 0) {
         break_link(link, true);
         return false;
@@ -139,7 +150,7 @@ static void write_stream(struct link *link, int direction)
             return;
         stream->finished = stream->first->length == 0;
         if (stream->finished)
-            shutdown(link->fd[!direction], SHUT_WR);
+            shutdown(link->end[!direction].fd, SHUT_WR);
         pop_packet(stream);
     }
 }
@@ -149,7 +160,7 @@ static void finish_connect(struct link *link)
     int error = 0;
     socklen_t length = sizeof error;
     link->connecting = false;
-    if (getsockopt(link->fd[TO_CLIENT], SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
+    if (getsockopt(link->end[TO_CLIENT].fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
         break_link(link, true);
 }
 
@@ -159,17 +170,33 @@ static bool wants_read(const struct link *link, int direction)
     return !link->connecting && !stream->at_end && stream->queued < MOST_QUEUED;
 }
 
-static void serve_link(struct link *link, const struct pollfd polled[DIRECTIONS])
+static void serve_link(struct link *link)
 {
-    if (link->connecting && !link->broken && polled[TO_CLIENT].revents)
+    if (link->connecting && !link->broken && link->end[TO_CLIENT].happened)
         finish_connect(link);
     for (int i = 0; i < DIRECTIONS; i++)
-        if (!link->broken && polled[i].revents & (POLLIN | POLLHUP | POLLERR) && wants_read(link, i))
+        if (!link->broken && link->end[i].happened & (EPOLLIN | EPOLLHUP | EPOLLERR) && wants_read(link, i))
             read_stream(link, i);
-    for (int i = 0; i < DIRECTIONS; i++)
+    for (int i = 0; i < DIRECTIONS; i++) {
+        link->end[i].happened = 0;
         write_stream(link, i);
+    }
     if (link->streams[TO_SERVER].finished && link->streams[TO_CLIENT].finished)
         break_link(link, false);
+}
+
+static void watch_end(const struct delay_proxy *proxy, struct link *link, int number)
+{
+    struct end *end = &link->end[number];
+    bool writes = link->connecting ? number == TO_CLIENT : link->streams[!number].blocked;
+    uint32_t events = (wants_read(link, number) ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u);
+    if (link->broken || events == end->watched)
+        return;
+    struct epoll_event event = {.events = events, .data = {.ptr = end}};
+    int change = !end->watched ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    if (epoll_ctl(proxy->epoll, change, end->fd, &event) != 0)
+        fixture_fail("epoll_ctl: %s", strerror(errno));
+    end->watched = events;
 }
 
 /* Adds it in front. */
@@ -185,9 +212,12 @@ static void accept_link(struct delay_proxy *proxy, struct route *route)
     }
     socket_no_delay(client);
     struct link *link = fixture_allocate(sizeof *link);
-    *link = (struct link){.next = proxy->links, .route = route, .fd = {client, server}, .connecting = true};
+    *link = (struct link){
+        .next = proxy->links, .route = route, .end = {{.fd = client}, {.fd = server}}, .connecting = true};
     for (int i = 0; i < DIRECTIONS; i++)
         link->streams[i].last = &link->streams[i].first;
+    for (int i = 0; i < DIRECTIONS; i++)
+        watch_end(proxy, link, i);
     proxy->links = link;
 }
 
@@ -210,15 +240,6 @@ static void free_broken(struct delay_proxy *proxy)
 
 /* --- The thread --- */
 
-/* An end is read for the stream of its own number, and written for the other one. One without interest is left out,
- * because its hang-up would wake the thread repeatedly. */
-static struct pollfd describe_end(const struct link *link, int end)
-{
-    bool writes = link->connecting ? end == TO_CLIENT : link->streams[!end].blocked;
-    short events = (short)((wants_read(link, end) ? POLLIN : 0) | (writes ? POLLOUT : 0));
-    return (struct pollfd){.fd = events && !link->broken ? link->fd[end] : -1, .events = events};
-}
-
 /* The earliest time at which a packet becomes due. One whose socket is full or connecting waits for an event. */
 static uint64_t next_ns(const struct link *link)
 {
@@ -231,30 +252,32 @@ static uint64_t next_ns(const struct link *link)
     return next;
 }
 
+static void note_events(struct delay_proxy *proxy)
+{
+    struct epoll_event events[EVENTS];
+    int count = epoll_wait(proxy->epoll, events, EVENTS, 0);
+    for (int i = 0; i < count; i++)
+        ((struct end *)events[i].data.ptr)->happened = events[i].events;
+}
+
 static void turn(void *arg)
 {
     struct delay_proxy *proxy = arg;
     uint64_t next = UINT64_MAX;
-    size_t first_link = 1 + proxy->route_count, count = first_link;
     for (const struct link *link = proxy->links; link; link = link->next)
-        count += DIRECTIONS;
-    struct pollfd *polled = fixture_allocate(count * sizeof *polled), *at = polled + 1;
-    for (size_t i = 0; i < proxy->route_count; i++)
-        *at++ = (struct pollfd){.fd = proxy->routes[i].listener, .events = POLLIN};
-    for (const struct link *link = proxy->links; link; link = link->next) {
-        for (int i = 0; i < DIRECTIONS; i++)
-            *at++ = describe_end(link, i);
         next = next_ns(link) < next ? next_ns(link) : next;
+    poller_wait(&proxy->poller, proxy->polled, 2 + proxy->route_count, next);
+    if (proxy->polled[1].revents)
+        note_events(proxy);
+    for (struct link *link = proxy->links; link; link = link->next) {
+        serve_link(link);
+        for (int i = 0; i < DIRECTIONS; i++)
+            watch_end(proxy, link, i);
     }
-    poller_wait(&proxy->poller, polled, count, next);
-    at = polled + first_link;
-    for (struct link *link = proxy->links; link; link = link->next, at += DIRECTIONS)
-        serve_link(link, at);
     for (size_t i = 0; i < proxy->route_count; i++)
-        if (polled[1 + i].revents)
+        if (proxy->polled[2 + i].revents)
             accept_link(proxy, &proxy->routes[i]);
     free_broken(proxy);
-    free(polled);
 }
 
 /* --- For tests --- */
@@ -291,8 +314,15 @@ struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_
     struct delay_proxy *proxy = fixture_allocate(sizeof *proxy);
     proxy->routes = fixture_allocate(routes * sizeof *proxy->routes);
     proxy->route_count = routes;
-    for (size_t i = 0; i < routes; i++)
+    proxy->polled = fixture_allocate((2 + routes) * sizeof *proxy->polled);
+    proxy->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (proxy->epoll < 0)
+        fixture_fail("epoll_create1: %s", strerror(errno));
+    proxy->polled[1] = (struct pollfd){.fd = proxy->epoll, .events = POLLIN};
+    for (size_t i = 0; i < routes; i++) {
         prepare_route(&proxy->routes[i], hosts ? hosts[i] : "127.0.0.1", server_ports[i]);
+        proxy->polled[2 + i] = (struct pollfd){.fd = proxy->routes[i].listener, .events = POLLIN};
+    }
     proxy->nodes_string = join_addresses(proxy);
     poller_start(&proxy->poller, turn, proxy);
     fixture_register(proxy, stop_object);
@@ -312,6 +342,8 @@ void delay_proxy_stop(struct delay_proxy *proxy)
         close(proxy->routes[i].listener);
         close(proxy->routes[i].reservation);
     }
+    close(proxy->epoll);
+    free(proxy->polled);
     free(proxy->routes);
     free(proxy->nodes_string);
     free(proxy);

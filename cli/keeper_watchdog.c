@@ -51,14 +51,15 @@ static bool detach(struct cli_keeper_watchdog *watchdog, int link)
 /* The child of a process with threads: calls only async-signal-safe functions (signal-safety(7)). */
 _Noreturn static void watch(struct cli_keeper_watchdog *watchdog, int link)
 {
-    if (!detach(watchdog, link))
-        _exit(1);
+    int alarm = detach(watchdog, link) ? cli_alarm_make() : -1;
+    if (alarm < 0)
+        _exit(1); /* the keeper starts another one */
     struct pollfd events[] = {
-        {.fd = PROCESS, .events = POLLIN}, {.fd = LINK, .events = POLLIN}, {.fd = cli_alarm_make(), .events = POLLIN}};
+        {.fd = PROCESS, .events = POLLIN}, {.fd = LINK, .events = POLLIN}, {.fd = alarm, .events = POLLIN}};
     bool keeper_lives = true;
     while (events[0].revents == 0 && keeper_lives && !watchdog->shared->settled) {
         int64_t late = watchdog->shared->valid_until + PATIENCE_MS;
-        cli_alarm_set(events[2].fd, late);
+        cli_alarm_set(alarm, late);
         poll(events, sizeof(events) / sizeof(events[0]), -1);
         keeper_lives = events[1].revents == 0 && (watchdog->shared->valid_until + PATIENCE_MS > cli_now_ms());
     }

@@ -52,6 +52,7 @@ struct end {
 
 struct link {
     struct link *next;
+    struct delay_proxy *proxy;
     struct route *route;
     struct end end[DIRECTIONS]; /* the client's and the server's */
     bool connecting;            /* to the server */
@@ -81,10 +82,24 @@ struct delay_proxy {
 
 /* --- One link --- */
 
-/* Not while the thread polls: a polled descriptor would stay open. */
+static void watch_end(struct link *link, int number, uint32_t events)
+{
+    struct end *end = &link->end[number];
+    if (events == end->watched)
+        return;
+    struct epoll_event event = {.events = events, .data = {.ptr = end}};
+    int change = !end->watched ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    if (epoll_ctl(link->proxy->epoll, change, end->fd, &event) != 0)
+        fixture_fail("epoll_ctl: %s", strerror(errno));
+    end->watched = events;
+}
+
+/* Not while the thread polls: a polled descriptor would stay open. A process that the test has forked meanwhile may have
+ * the descriptors, too: closing them does not end the watch. */
 static void break_link(struct link *link, bool reset)
 {
     for (int i = 0; i < DIRECTIONS && !link->broken; i++) {
+        watch_end(link, i, 0);
         if (reset)
             socket_close_with_reset(link->end[i].fd);
         else
@@ -185,18 +200,16 @@ static void serve_link(struct link *link)
         break_link(link, false);
 }
 
-static void watch_end(const struct delay_proxy *proxy, struct link *link, int number)
+static uint32_t wanted_events(const struct link *link, int number)
 {
-    struct end *end = &link->end[number];
     bool writes = link->connecting ? number == TO_CLIENT : link->streams[!number].blocked;
-    uint32_t events = (wants_read(link, number) ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u);
-    if (link->broken || events == end->watched)
-        return;
-    struct epoll_event event = {.events = events, .data = {.ptr = end}};
-    int change = !end->watched ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-    if (epoll_ctl(proxy->epoll, change, end->fd, &event) != 0)
-        fixture_fail("epoll_ctl: %s", strerror(errno));
-    end->watched = events;
+    return (wants_read(link, number) ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u);
+}
+
+static void watch_link(struct link *link)
+{
+    for (int i = 0; i < DIRECTIONS && !link->broken; i++)
+        watch_end(link, i, wanted_events(link, i));
 }
 
 /* Adds it in front. */
@@ -212,12 +225,14 @@ static void accept_link(struct delay_proxy *proxy, struct route *route)
     }
     socket_no_delay(client);
     struct link *link = fixture_allocate(sizeof *link);
-    *link = (struct link){
-        .next = proxy->links, .route = route, .end = {{.fd = client}, {.fd = server}}, .connecting = true};
+    *link = (struct link){.next = proxy->links,
+                          .proxy = proxy,
+                          .route = route,
+                          .end = {{.fd = client}, {.fd = server}},
+                          .connecting = true};
     for (int i = 0; i < DIRECTIONS; i++)
         link->streams[i].last = &link->streams[i].first;
-    for (int i = 0; i < DIRECTIONS; i++)
-        watch_end(proxy, link, i);
+    watch_link(link);
     proxy->links = link;
 }
 
@@ -271,8 +286,7 @@ static void turn(void *arg)
         note_events(proxy);
     for (struct link *link = proxy->links; link; link = link->next) {
         serve_link(link);
-        for (int i = 0; i < DIRECTIONS; i++)
-            watch_end(proxy, link, i);
+        watch_link(link);
     }
     for (size_t i = 0; i < proxy->route_count; i++)
         if (proxy->polled[2 + i].revents)

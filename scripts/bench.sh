@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 to the measured figures: installs what is missing, builds for release, measures, plots.
+# From a bare Debian 12 to the measured figures: installs missing packages, builds for release, measures, plots.
 #
 # Usage: scripts/bench.sh [--quick] [--check] [--output DIRECTORY] [GROUP...]
 #   --quick    a quarter of the rounds
@@ -85,7 +85,7 @@ build_peers() {
 }
 
 packages_install build bench || exit
-# Neither tests nor examples: what they need would have to be installed too.
+# Neither tests nor examples: their packages would have to be installed, too.
 cmake --preset release --no-warn-unused-cli -B build/bench -DREDLOCK_WERROR=OFF -DREDLOCK_BUILD_TESTS=OFF -DREDLOCK_BUILD_EXAMPLES=OFF >/dev/null &&
   cmake --build build/bench --parallel "$(nproc)" -- --quiet || exit
 case " ${arguments[*]} " in *" peers "*) build_peers || exit ;; esac

@@ -287,7 +287,7 @@ import_image() {
     docker import --change 'USER redis' --change 'WORKDIR /data' --change 'CMD ["redis-server"]' - "$2"
 }
 
-# Not under the default name: what is called redis:7.2-alpine should be that.
+# Not under the default name: an image named redis:7.2-alpine should be that image.
 command_image() {
   local name=${REDIS_IMAGE:-$local_image}
   ((EUID == 0)) || die "image: debootstrap needs root"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# From a bare machine to a flash sale that cannot oversell: installs what is missing, builds, starts five Redis masters
+# From a bare machine to a flash sale that cannot oversell: installs missing packages, builds, starts five Redis masters
 # on free ports, and lets several processes sell a limited stock: without a lock, under redlock, and while masters fail.
 #
 # Usage: scripts/demo.sh [--program FILE] [OPTION of flash_sale ...]
 #   --program FILE   a flash_sale built before; without it one is built in build/demo
 #
-# With REDLOCK_NODES set these masters are used, and none is started. They are spared unless we are told how to make two of
+# With REDLOCK_NODES set these masters are used, and none is started. They are spared unless the user says how to make two of
 # them fail, by REDLOCK_DEMO_KILL and REDLOCK_DEMO_STOP (e.g. "docker kill redis-2"), or by REDLOCK_NODE_CONTROL, a command
 # that takes "kill N", "pause N", "unpause N" and "start N" (as scripts/compose.sh demo has it).
 #
@@ -59,7 +59,7 @@ build() {
   program=build/demo/examples/flash_sale
 }
 
-# With masters of our own, which end with nodes.sh whatever happens to us.
+# With separate masters, which end with nodes.sh even if this script is killed.
 sell_on_own_masters() {
   echo "Starting five Redis masters ..."
   REDLOCK_DEMO_RESTORE=no exec scripts/nodes.sh run --quiet -n 5 -- scripts/demo.sh --program "$program" "${options[@]}"

@@ -4,7 +4,7 @@
 # Usage: scripts/full.sh [--short]
 #   --short   a tenth of each
 #
-# Says each step's outcome at the end; what it wrote is in build/full. Exit status 0 when nothing failed.
+# Prints each step's outcome at the end; their output is in build/full. Exit status 0 when nothing failed.
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit

@@ -4,7 +4,7 @@
 #
 # Usage: scripts/mutants.sh [--build DIRECTORY] [--jobs N] [--only TEXT] [--quick]
 #   --build DIRECTORY  a build that is there already; without it build/release is made
-#   --jobs N           so many at a time (as many as there are processors)
+#   --jobs N           N at a time (default: one per processor)
 #   --only TEXT        those whose names contain this
 #   --quick            of the bugs that need named tests, only whether they still fit the source and compile
 #
@@ -53,7 +53,7 @@ fi
 
 # --- Planting ---
 
-# replace OLD NEW <FILE: the one line that is OLD, but for its indentation, becomes NEW. Status 3: there is not exactly one.
+# replace OLD NEW <FILE: the one line that is OLD, apart from its indentation, becomes NEW. Status 3: there is not exactly one.
 replace() {
   old=$1 new=$2 awk '
     { line = $0; sub(/^[ \t]+/, "", line); sub(/[ \t]+$/, "", line) }
@@ -100,7 +100,7 @@ command_of() {
   ninja -C "$build" -t commands "$1" | tail -n 1 | sed 's/^: && //;s/ && :$//;s/ccache //'
 }
 
-# compile DIRECTORY SOURCE OBJECT FILE [OPTION]: what the build compiles from SOURCE into OBJECT, from FILE into DIRECTORY instead.
+# compile DIRECTORY SOURCE OBJECT FILE [OPTION]: runs the build's command that compiles SOURCE into OBJECT, but compiles FILE into DIRECTORY.
 compile() {
   local command
   command=$(command_of "$3")

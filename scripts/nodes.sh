@@ -120,7 +120,7 @@ node_state() {
   esac
 }
 
-# In a session of its own, so that an interrupt at the terminal reaches the user's command alone.
+# In a separate session, so that an interrupt at the terminal reaches the user's command alone.
 launch() {
   local node=$1 words=() bind=()
   shift

@@ -4,7 +4,7 @@
 # Usage: scripts/package.sh [--output DIR] [--try]
 #   --output DIR   where they are put (default build/packages)
 #   --try          then installs them on a bare Debian of this release in a temporary directory (as root, with debootstrap), and
-#                  runs what was installed
+#                  runs the installed programs
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -128,7 +128,7 @@ run_servers() {
 }
 
 packages_install build test || exit
-# The tests beside a client of another language are skipped where its packages cannot be had; and they are not taken from whoever has them from elsewhere.
+# The tests beside a client of another language are skipped where its packages cannot be installed; a node and npm from elsewhere are used as they are.
 if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
   packages_install neighbour || echo "Going on without node and npm: the tests beside node-redlock are skipped."
 fi

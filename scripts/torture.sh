@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Five real servers, eight clients, and a nemesis; a checker of what the clients have written down; a report.
+# Five real servers, eight clients, and a nemesis; a checker of the clients' histories; a report.
 #
 # Usage: scripts/torture.sh [--seconds S] [--seed N] [--no-guard] [--fault NAME] [--loopback] [--directory DIR]
 #   --seconds S    how long the nemesis works: 60
-#   --seed N       what it does: random, and said
+#   --seed N       of the nemesis and the clients; random by default, and printed
 #   --no-guard     the clients trust nodes that may have forgotten locks: this run is to fail
 #   --fault NAME   only this one: kill, stop, majority, cut, hold, delay, drop, flush+drop, flush, clock
 #   --loopback     no network namespaces, which need root

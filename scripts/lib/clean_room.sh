@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs packages on a bare Debian in a temporary directory, and runs what was installed, as a user would who has only these.
+# Installs packages on a bare Debian in a temporary directory, and runs the installed programs, as a user with only these packages would.
 #
 # Usage: clean_room.sh DIRECTORY_OF_DEBS [RELEASE]          as root; RELEASE is the one that they were built on: this one, unless named
 set -euo pipefail

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Which Debian packages each purpose needs, and their installation. Source it, then e.g.: packages_install build test
 #
-# Installs only what is missing and never asks. REDLOCK_SKIP_PACKAGES=1 turns it off, for systems where all is there already.
+# Installs only missing packages and never asks. REDLOCK_SKIP_PACKAGES=1 turns it off, for systems that have all of them.
 
 packages_for() {
   case $1 in

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# New nodes are in quarantine, because nobody knows which locks they have lost. The script that has just created them knows: none.
+# New nodes are in quarantine, because no client knows which locks they have lost. The script that has just created them knows: none.
 
 # shellcheck source=scripts/lib/server.sh
 . "$(dirname "${BASH_SOURCE[0]}")/server.sh"
@@ -8,7 +8,7 @@
 trust_nodes() {
   local list=$1 scripts script node count client
   scripts=$(dirname "${BASH_SOURCE[0]}")/../../src/node/scripts
-  # As cmake/RedlockScripts.cmake does: what the script includes, and the numbers of limits.h.
+  # As cmake/RedlockScripts.cmake does: inserts the script's includes, and the numbers of limits.h.
   script=$(sed "/^-- include evidence\$/r $scripts/include/evidence.lua" "$scripts/guard.lua" |
     sed -f <(sed -nE 's/^#define (RL_[A-Z_]+) ([0-9]+)$/s,\1,\2,g/p' "$scripts/../limits.h"))
   client=$(server_client) || {

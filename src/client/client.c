@@ -56,8 +56,8 @@ static void flush(redlock_client *client)
     if (client->loop_thread)
         rl_completions_post(&client->loop_thread->completions);
     rl_renewals_flush(&client->locks);
+    rl_releases_flush(&client->locks); /* they need the nodes' windows, so fewer acquires may begin */
     rl_rounds_admit(&client->locks);
-    rl_releases_flush(&client->locks);
     rl_nodes_flush(client->nodes);
 }
 

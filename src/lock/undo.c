@@ -68,7 +68,12 @@ static void gather(struct rl_round *round, quorum_nodes nodes)
 void rl_undo_send(struct rl_round *round, quorum_nodes nodes)
 {
     assert(round->rules.terms.kind == QUORUM_RELEASE && !(nodes & ~quorum_all(round->locks->nodes->count)));
-    (may_gather(round) ? gather : send_alone)(round, nodes);
+    if (may_gather(round)) {
+        gather(round, nodes);
+    } else {
+        rl_releases_flush_for(round->lease); /* a release by token may follow that of the handle */
+        send_alone(round, nodes);
+    }
 }
 
 static bool format_releases(struct rl_fanout *const *member, unsigned count, bool use_eval, struct rl_command *command)

@@ -1,6 +1,7 @@
 /* Releases of one turn of the loop: several leave as one command, and each ends as if it had been sent alone. */
 #include "fake/scene.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/node/carrier.h"
@@ -182,6 +183,18 @@ TEST(releases, close_counts_each_lock_that_a_node_has_not_confirmed)
     scene_wait(&late);
     ck_assert_uint_eq(late.result.pending_undos, SOME);
     ck_assert_has(late.result.node[0].text, "6 undos not confirmed");
+}
+
+TEST(releases, release_by_token_goes_behind_the_release_of_its_handle)
+{
+    scene_attach();
+    acquire_many(SOME);
+    char token[REDLOCK_TOKEN_SIZE];
+    snprintf(token, sizeof token, "%s", redlock_lock_token(acquired[1].lock));
+    start_releases(SOME);
+    scene_start_release_token(&late, scene_name(1), token);
+    expect(SOME, REDLOCK_OK);
+    ck_assert_status(scene_wait(&late), REDLOCK_LOST);
 }
 
 TEST_PROGRAM("releases of one turn")

@@ -5,6 +5,7 @@
 
 #include "src/core/core.h"
 #include "src/node/nodes.h"
+#include "src/node/reply.h"
 
 struct rl_carrier {
     struct rl_fanout fanout; /* its references are the carrier's */
@@ -46,19 +47,35 @@ static void pass_on(struct rl_fanout *member, const struct rl_request *carried, 
         rl_fanout_unref(member);
 }
 
+/* A server refuses the whole command for one key that the user may not use. */
+static bool is_refused_for_one(const struct rl_answer *answer)
+{
+    return answer->reply && rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED;
+}
+
+/* false: no memory. */
+static bool send_apart(struct rl_fanout *member, struct rl_node *node)
+{
+    if (!member->type->resend(member, &member->request[node->index], node, false))
+        return false;
+    rl_fanout_unref(member);
+    return true;
+}
+
 static void answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_carrier *carrier = (struct rl_carrier *)fanout;
     assert(answer->kind != RL_ANSWER_DROPPED); /* the members are kept, each by itself */
     redisReply digit = {.type = REDIS_REPLY_INTEGER};
     struct rl_answer part = *answer;
-    bool divisible = is_divisible(carrier, answer->reply);
+    bool divisible = is_divisible(carrier, answer->reply), apart = is_refused_for_one(answer);
     if (divisible)
         part.reply = &digit;
     for (unsigned i = 0; i < carrier->count; i++) {
         if (divisible)
             digit.integer = answer->reply->str[i] - '0';
-        pass_on(carrier->member[i], request, &part);
+        if (!apart || !send_apart(carrier->member[i], answer->node))
+            pass_on(carrier->member[i], request, &part);
     }
 }
 

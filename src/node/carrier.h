@@ -1,7 +1,7 @@
 /*
  * A carrier: one command to some nodes that stands for the undos of several fan-outs. A node replies with a digit for
  * each. The carrier passes the digit on as the reply to that fan-out's request, and any other answer to all of them: for
- * them it is as if each had sent its request itself.
+ * them it is as if each had sent its request itself. After NOPERM, which may be about one of them, each does.
  */
 #ifndef RL_CARRIER_H
 #define RL_CARRIER_H

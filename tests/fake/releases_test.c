@@ -185,6 +185,18 @@ TEST(releases, close_counts_each_lock_that_a_node_has_not_confirmed)
     ck_assert_has(late.result.node[0].text, "6 undos not confirmed");
 }
 
+/* The user has no right to one of the keys on one node, as while the nodes' users are changed one by one. */
+TEST(releases, key_without_permission_keeps_no_other_on_its_node)
+{
+    scene.options.ttl_ms = 600000;
+    scene_attach();
+    scene_add_rule(2, 3, &(struct fake_rule){.argument = "lock-2", .skip = true, .reply = FAKE_NOPERM});
+    acquire_many(SOME);
+    start_releases(SOME);
+    expect(SOME, REDLOCK_OK);
+    expect_no_key(SOME);
+}
+
 TEST(releases, release_by_token_goes_behind_the_release_of_its_handle)
 {
     scene_attach();

@@ -155,6 +155,24 @@ TEST(releases, foreign_key_ends_only_its_own_release)
     expect_no_key(SOME);
 }
 
+/* Two adoptions at once make two handles. A node must not hand the lock over for each. */
+TEST(releases, lock_with_two_handles_is_released_once)
+{
+    static const char token[] = "00000000000000000000000000000000000000aa";
+    scene_attach();
+    for (unsigned node = 0; node < scene.nodes; node++)
+        fake_server_set_key(scene.node[node], "adopted", token, TTL_MS);
+    for (unsigned i = 0; i < 2; i++)
+        scene_start_adopt(&acquired[i], "adopted", NULL, token);
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_status(scene_wait(&acquired[i]), REDLOCK_OK);
+    start_releases(2);
+    ck_assert_status(scene_wait(&released[0]), REDLOCK_OK);
+    ck_assert_status(scene_wait(&released[1]), REDLOCK_LOST);
+    for (unsigned node = 0; node < scene.nodes; node++)
+        scene_until(count_carriers(node) == 1);
+}
+
 TEST(releases, releases_without_memory_for_a_command_leave_alone)
 {
     struct test_allocator *allocator = scene_count_memory();

@@ -75,6 +75,16 @@ static bool is_refused(void)
     return true;
 }
 
+static long long live_waiters(size_t node)
+{
+    static const char script[] =
+        "local time, count = redis.call('TIME'), 0 "
+        "for _, entry in ipairs(redis.call('HVALS', KEYS[1])) do "
+        "local ends = string.match(entry, '^(%d+%.%d) ') "
+        "if ends and tonumber(ends) >= time[1] * 1000 + time[2] / 1000 then count = count + 1 end end return count";
+    return cluster_integer(cluster, node, "EVAL", script, "1", real_key("full") ":redlock:alive", NULL);
+}
+
 /* The nodes refuse its queue entry. It acquires the lock once there is memory again. */
 TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
 {
@@ -89,6 +99,29 @@ TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
     held_release(face, &lock);
     set_limit("0");
     waiter_finish_and_release(&waiter);
+}
+
+/* A full node refuses new entries, and keeps those that it has alive. */
+TEST(full, waiters_keep_their_places_on_full_nodes)
+{
+    enum { WAITERS = 10, LIFE_MS = 3000, APART_MS = 100 };
+    struct face *face = open_face(BLOCKING_FACE, 0);
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    struct waiter waiters[WAITERS];
+    held_everywhere(face, key, lock);
+    for (int i = 0; i < WAITERS; i++) {
+        waiter_start(&waiters[i], open_another(BLOCKING_FACE, 0), key, *REAL_WITH(.wait_ms = REAL_SOON_MS));
+        clients_await_waiters(face, key, i + 1);
+        face_idle(face, APART_MS);
+    }
+    set_limit("1");
+    face_idle(face, 2 * LIFE_MS);
+    for (size_t node = 0; node < NODES; node++)
+        ck_assert_int_eq(live_waiters(node), WAITERS);
+    set_limit("0");
+    held_release(face, &lock);
+    for (int i = 0; i < WAITERS; i++)
+        waiter_finish_and_release(&waiters[i]);
 }
 
 /* --- The marker --- */

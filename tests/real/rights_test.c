@@ -5,6 +5,7 @@
 
 #include "support/server_program.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +231,40 @@ TEST(rights, a_release_works_without_the_rights_of_a_waiter)
     hand_over_plain(face, other, false);                               /* the waiter finds the free lock by polling */
     real_until(face, have_findings(face, REDLOCK_FINDING_NO_PUBLISH)); /* the slowest node replies after the decision */
     ck_assert(have_findings(other, 0));
+}
+
+static int released;
+
+static void count_released(redlock_client *client, const redlock_result *of_one, void *arg)
+{
+    (void)client, (void)arg;
+    ck_assert_msg(of_one->status == REDLOCK_OK, "%s", of_one->text);
+    released++;
+}
+
+/* In one callback, so that they leave together. */
+static void release_both(redlock_client *client, const redlock_result *ready, void *locks)
+{
+    (void)client, (void)ready;
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(redlock_release_async((redlock_lock **)locks + i, count_released, NULL), REDLOCK_OK);
+}
+
+TEST(rights, releases_of_one_turn_work_without_mget)
+{
+    if (!server_program_has(SERVER_ACL))
+        return;
+    make_cluster(published_rights_without("+mget"));
+    struct face *face = open_user(BLOCKING_FACE);
+    redlock_client *client = face_client(face);
+    redlock_lock *locks[2] = {held_acquire(face, RESOURCE, NULL), held_acquire(face, RESOURCE "-too", NULL)};
+    released = 0;
+    ck_assert_int_eq(redlock_ready_async(client, 0, release_both, locks), REDLOCK_OK);
+    while (released < 2) {
+        struct pollfd readable = {.fd = redlock_descriptor(client), .events = POLLIN};
+        ck_assert_int_eq(poll(&readable, 1, REAL_SOON_MS), 1);
+        ck_assert_int_eq(redlock_dispatch(client), REDLOCK_OK);
+    }
 }
 
 /* The user may create the queue, but not the entry beside it. Without ZREM it cannot dequeue either, like a killed

@@ -411,6 +411,23 @@ TEST_ROWS(turns, impossible_tickets_stop_no_waiter_and_are_not_passed_on, ROWS(i
     forget_waiters();
 }
 
+/* Boards without a battery start there, until they have asked a time server. */
+TEST(turns, waiters_come_in_turn_on_nodes_whose_clocks_are_near_1970)
+{
+    struct waiter waiters[3];
+    held_close_all();
+    real_cluster_of(NODES, (struct cluster_node_options){.own_clock = true});
+    for (size_t i = 0; i < NODES; i++)
+        cluster_shift_clock(cluster, i, (int64_t)(3600 - time(NULL)) * 1000000);
+    redlock_lock *lock = take_it(open_here());
+    for (int i = 0; i < ROWS(waiters); i++) {
+        start(&waiters[i], open_here(), true);
+        await_queued(i + 1);
+    }
+    release_it(lock);
+    waiters_finish_and_release(waiters, ROWS(waiters));
+}
+
 /* --- Trying once --- */
 
 /* Enters a waiter on this many nodes, either alive or with an expired entry. */

@@ -8,13 +8,20 @@ for i, key in ipairs(KEYS) do
 end
 local values = redis.pcall('MGET', unpack(names)) -- a lock that clients wait for has the second key
 local may_notify = not values.err
-if not may_notify then -- a user without rights to the other keys
-  values = call('MGET', unpack(KEYS))
+if not may_notify then -- a user without rights to the other keys, or to MGET
+  values = {}
+  for i, key in ipairs(KEYS) do
+    values[i] = redis.pcall('GET', key)
+    if type(values[i]) == 'table' and string.sub(values[i].err, 1, 9) ~= 'WRONGTYPE' then
+      return values[i]
+    end
+  end
 end
 local answers, ours, free = {}, {}, {}
 for i = 1, count do
   answers[i] = RL_KEY_NOT_OURS
-  if values[i] == ARGV[i] then
+  if values[i] == ARGV[i] and not ours[KEYS[i]] then -- a lock that is here twice is handed over once
+    ours[KEYS[i]] = true
     answers[i] = may_notify and RL_KEY_DONE or RL_KEY_UNANNOUNCED
     ours[#ours + 1] = KEYS[i]
     free[i] = values[count + i] or nil

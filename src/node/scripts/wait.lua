@@ -143,10 +143,16 @@ local function enqueue(at)
   if not is_recent then
     call('PEXPIRE', at.queue, RL_QUEUE_LIFE_MS) -- at once: a user without HSET must leave no key without an expiry
   end
-  -- As include/handing.lua reads it. .5: subscribed
-  local entry = now + RL_WAITER_LIFE_MS .. (subscribed == '1' and '.5 ' or '.0 ') .. offer
+  -- As include/handing.lua reads it. .5: subscribed. Also a clock that is near 1970 fills 15 characters.
+  local entry = string.format('%015.1f ', now + RL_WAITER_LIFE_MS + (subscribed == '1' and 0.5 or 0)) .. offer
   local latest = seen < tonumber(ticket) and ticket or at.seen
-  if is_recent or not writes_writer then
+  if is_recent then
+    local set = redis.pcall('HSET', at.alive, waiter, entry, ' seen', latest)
+    if type(set) == 'table' then -- a full node accepts it behind a write that needs no memory
+      call('PEXPIRE', at.queue, RL_QUEUE_LIFE_MS)
+      call('HSET', at.alive, waiter, entry, ' seen', latest)
+    end
+  elseif not writes_writer then
     call('HSET', at.alive, waiter, entry, ' seen', latest)
   else
     call('HSET', at.alive, waiter, entry, ' seen', latest, ' writer', now)

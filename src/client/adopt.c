@@ -18,9 +18,25 @@ struct adopt {
     redlock_lock *lock; /* the handle; NULL until the lock is adopted */
 };
 
+#define HAS_HANDLE "this client holds that lock: use its handle"
+
+/* Two leases with one token would release and renew each other's keys. The second handle comes from a re-entrant
+ * acquire. */
+static bool has_handle(const struct rl_lease *adopted)
+{
+    const struct rl_key *key = &adopted->key[0];
+    return rl_leases_find_token(adopted->locks, key->bytes + adopted->prefix_size, key->size - adopted->prefix_size,
+                                rl_lease_value(adopted));
+}
+
 static void won(struct adopt *adopt, quorum_time validity_end)
 {
     assert(!adopt->lock && validity_end > 0);
+    if (has_handle(adopt->base.lease)) { /* by another adoption, begun before this one had ended */
+        rl_operation_explain(&adopt->base, HAS_HANDLE);
+        rl_operation_complete(&adopt->base, REDLOCK_INVALID);
+        return;
+    }
     adopt->terms.validity_end = validity_end;
     if (rl_lease_hold(adopt->base.lease, &adopt->terms))
         adopt->lock = &adopt->base.lease->handles.first;
@@ -80,8 +96,6 @@ static void begin(struct adopt *adopt, const redlock_acquire_options *options, c
         rl_operation_complete(operation, status);
 }
 
-/* Two leases with one token would release and renew each other's keys. The second handle comes from a re-entrant
- * acquire. */
 static int check(redlock_client *client, const char *resource, size_t *size, const char *text, char *bytes,
                  struct rl_text *token, redlock_result *why)
 {
@@ -89,7 +103,7 @@ static int check(redlock_client *client, const char *resource, size_t *size, con
     if (!status)
         status = rl_token_read(text, bytes, &token->size, why);
     if (!status && rl_leases_find_token(&client->locks, resource, *size, *token))
-        status = rl_result_fail(why, REDLOCK_INVALID, "this client holds that lock: use its handle");
+        status = rl_result_fail(why, REDLOCK_INVALID, HAS_HANDLE);
     return status;
 }
 

@@ -35,7 +35,7 @@ static bool is_divisible(const struct rl_carrier *carrier, const redisReply *rep
     return true;
 }
 
-/* The member's request has what it would have if it had been sent itself. */
+/* The member's request gets the fields of the carrier's, as if it had been sent itself. */
 static void pass_on(struct rl_fanout *member, const struct rl_request *carried, const struct rl_answer *answer)
 {
     struct rl_request *request = &member->request[answer->node->index];

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/client/client.h"
 #include "src/node/script.h"
@@ -184,6 +185,16 @@ void *scene_join(pthread_t thread)
     void *returned;
     ck_assert_int_eq(pthread_join(thread, &returned), 0);
     return returned;
+}
+
+pid_t scene_fork(void)
+{
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_suspend(scene.node[i]);
+    pid_t child = fork();
+    for (unsigned i = 0; child != 0 && i < scene.nodes; i++)
+        fake_server_continue(scene.node[i]);
+    return child;
 }
 
 /* --- Clocks --- */

@@ -12,6 +12,7 @@
 #include <ev.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "redlock/redlock.h"
 #include "support/allocator.h"
@@ -109,6 +110,10 @@ void scene_idle(unsigned ms);
 
 pthread_t scene_thread(void *(*run)(void *arg), void *arg);
 void *scene_join(pthread_t thread);
+
+/* fork(2) while no node's thread allocates: unlike malloc(3)'s, AddressSanitizer's locks stay taken in the child. The
+ * other threads of the test must not allocate either; Check's assertions do. */
+pid_t scene_fork(void);
 
 /* --- Clocks --- */
 

@@ -134,6 +134,16 @@ void fake_server_drop(struct fake_server *server, enum fake_ending ending)
     poller_leave(&server->poller);
 }
 
+void fake_server_suspend(struct fake_server *server)
+{
+    poller_enter(&server->poller);
+}
+
+void fake_server_continue(struct fake_server *server)
+{
+    poller_leave(&server->poller);
+}
+
 static void set_paused(struct fake_server *server, bool paused)
 {
     poller_enter(&server->poller);

@@ -106,6 +106,10 @@ void fake_server_push(struct fake_server *server, const void *data, size_t lengt
 /* Breaks every open connection: FAKE_SHUTDOWN, FAKE_CLOSE or FAKE_RESET. */
 void fake_server_drop(struct fake_server *server, enum fake_ending ending);
 
+/* Between the two calls the server's thread works on nothing. */
+void fake_server_suspend(struct fake_server *server);
+void fake_server_continue(struct fake_server *server);
+
 /* As SIGSTOP and SIGCONT: the kernel accepts and buffers; the server reads and sends nothing until it resumes. */
 void fake_server_pause(struct fake_server *server);
 void fake_server_resume(struct fake_server *server);

@@ -88,10 +88,19 @@ static void __attribute__((format(printf, 2, 3))) note_failure(struct rl_node *n
     va_end(arguments);
 }
 
+/* A server refuses the whole command for one key that the user may not use: the next time each lease has its own. */
+static void part(struct rl_batch *batch)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        batch->item[i].lease->renewal.apart = true;
+}
+
 static void take_reply(struct rl_batch *batch, struct rl_node *node, const redisReply *reply, quorum_time now)
 {
     if (!rl_batch_is_answer(batch, reply)) {
         rl_reply_text(reply, node->facts.renewal, sizeof node->facts.renewal);
+        if (rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
+            part(batch);
         count_all(batch, node->index, QUORUM_REFUSED, now);
         return;
     }
@@ -219,11 +228,17 @@ static bool begin(struct rl_batch_item *item, quorum_nodes nodes, quorum_time no
     return begins;
 }
 
-/* Takes up to `most` due leases, until one of the other kind. */
+static bool fits(const struct rl_batch *batch, const struct rl_lease *lease)
+{
+    bool apart = batch->count > 0 && (lease->renewal.apart || batch->item[0].lease->renewal.apart);
+    return !apart && rl_lease_is_plain(lease) == batch->plain;
+}
+
+/* Takes up to `most` due leases, until one that does not fit. */
 static void fill(struct rl_batch *batch, unsigned most, quorum_nodes nodes, quorum_time now)
 {
     struct rl_leases *leases = &batch->locks->leases;
-    while (leases->due && batch->count < most && rl_lease_is_plain(leases->due) == batch->plain) {
+    while (leases->due && batch->count < most && fits(batch, leases->due)) {
         struct rl_batch_item *item = &batch->item[batch->count];
         *item = (struct rl_batch_item){.lease = rl_leases_take_due(leases)};
         if (item->lease->links.listed && !item->lease->rules.loss && begin(item, nodes, now))

@@ -1,6 +1,7 @@
 /*
  * Renewal of held locks. Due renewals are sent together, up to 64 locks per command; each lock has its own reply and
- * its own round. After a majority has confirmed a lock, the nodes that lack it are healed.
+ * its own round. After NOPERM, which may be about one of them, each is renewed by itself. After a majority has confirmed
+ * a lock, the nodes that lack it are healed.
  */
 #ifndef RL_RENEWAL_H
 #define RL_RENEWAL_H

@@ -6,6 +6,7 @@
 
 #include "src/client/client.h"
 #include "src/core/clock.h"
+#include "src/lock/batch.h"
 
 enum {
     LOCKS = 100,
@@ -132,6 +133,19 @@ TEST(in_turn, node_is_renewed_when_the_one_before_has_timed_out)
     ck_assert_double_ge(least_ms_between_turns(), LONG_TIMEOUT_MS / 2); /* a command may have been read late */
     scene_calm(0, 5);
     assert_all_are_renewed();
+}
+
+/* The nodes' users have lost the right to one key. */
+TEST(in_turn, key_without_permission_ends_no_other_lock)
+{
+    hold_many();
+    scene_add_rule(0, 5, &(struct fake_rule){.argument = "lock-50", .skip = true, .reply = FAKE_NOPERM});
+    make_all_due();
+    scene_until(scene_statistics().renewed + scene_statistics().renewals_failed == LOCKS);
+    ck_assert_uint_eq(scene_statistics().renewals_failed, RL_BATCH_MAX); /* the node refused a whole command */
+    make_all_due();
+    scene_until(scene_statistics().renewed + scene_statistics().renewals_failed == 2 * LOCKS);
+    ck_assert_uint_eq(scene_statistics().renewals_failed, RL_BATCH_MAX + 1);
 }
 
 /* What two nodes do to the renewal, and for how long the client waits for them. */

@@ -9,7 +9,17 @@
 #include "src/client/loop_thread.h"
 #include "src/core/memory.h"
 
-/* Everything is allocated by the starting call, so that a completion cannot fail. */
+/* A node's result without its text. */
+struct node_result {
+    const char *name;
+    int32_t outcome;
+    uint32_t latency_us;
+};
+
+#define FIELDS_SIZE offsetof(redlock_result, node)
+
+/* Everything is allocated by the starting call, so that a completion cannot fail, except for the texts, which only a
+ * failure has. */
 struct queued {
     struct rl_call call;
     struct rl_completion completion;
@@ -23,8 +33,9 @@ struct queued {
     void *arg;
     redlock_acquire_options options;
     struct rl_lock_events *events; /* of an acquire; NULL without an event callback */
-    redlock_result *result;        /* only the entries of the client's nodes, without the text ... */
-    char *text;                    /* ... which is here */
+    void *fields;                  /* the result up to its nodes */
+    struct node_result *node;      /* one per node */
+    char *texts;                   /* the nodes' and the result's, each with its NUL; NULL: all are "" */
     char *free;                    /* copies the arguments' bytes to here */
     uint64_t memory[];
 };
@@ -81,14 +92,14 @@ static size_t also_of(const redlock_acquire_options *options)
 
 static size_t result_size(const redlock_client *client)
 {
-    return offsetof(redlock_result, node) + client->nodes->count * sizeof(redlock_node_result);
+    return FIELDS_SIZE + client->nodes->count * sizeof(struct node_result);
 }
 
 static size_t memory_for(const redlock_client *client, const struct arguments *arguments,
                          const redlock_acquire_options *options)
 {
     size_t also = also_of(options);
-    size_t size = result_size(client) + sizeof((redlock_result *)0)->text + also * sizeof(redlock_name);
+    size_t size = result_size(client) + also * sizeof(redlock_name);
     if (arguments->is_query)
         size += sizeof(redlock_state);
     size += bytes_of(arguments->resource, arguments->size, REDLOCK_RESOURCE_MAX) + 1;
@@ -114,7 +125,9 @@ static void copy_arguments(struct queued *queued, const struct arguments *argume
 {
     const redlock_client *client = queued->call.client;
     char *at = (char *)queued->memory;
-    queued->result = (redlock_result *)(void *)at;
+    _Static_assert(FIELDS_SIZE % sizeof(uint64_t) == 0, "the nodes' results are aligned");
+    queued->fields = at;
+    queued->node = (struct node_result *)(void *)(at + FIELDS_SIZE);
     at += result_size(client);
     redlock_name *names = (redlock_name *)(void *)at;
     at += also_of(&queued->options) * sizeof *names;
@@ -122,8 +135,7 @@ static void copy_arguments(struct queued *queued, const struct arguments *argume
         queued->call.state = (redlock_state *)(void *)at;
         at += sizeof *queued->call.state;
     }
-    queued->text = at;
-    queued->free = at + sizeof((redlock_result *)0)->text;
+    queued->free = at;
     queued->call.resource = copy(queued, arguments->resource, arguments->size, REDLOCK_RESOURCE_MAX);
     queued->call.size = arguments->size;
     queued->call.token = copy(queued, arguments->token, 0, REDLOCK_TOKEN_TEXT_SIZE);
@@ -142,6 +154,7 @@ static struct queued *queued_of(struct rl_completion *completion)
 static void free_queued(struct queued *queued)
 {
     rl_lock_events_unref(queued->events);
+    rl_free(&queued->thread->allocator, queued->texts);
     rl_free(&queued->thread->allocator, queued);
 }
 
@@ -155,6 +168,69 @@ static void end(struct rl_completion *completion)
     free_queued(queued_of(completion));
 }
 
+static size_t texts_size(const redlock_result *result)
+{
+    size_t size = strlen(result->text) + 1;
+    for (unsigned i = 0; i < result->nodes; i++)
+        size += strlen(result->node[i].text) + 1;
+    return size;
+}
+
+static char *add(char *at, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    memcpy(at, text, size);
+    return at + size;
+}
+
+/* Without memory there are no texts, and the result's is formatted from the votes. */
+static void keep_texts(struct queued *queued, const redlock_result *result)
+{
+    size_t size = texts_size(result);
+    if (size > result->nodes + 1) /* not only NULs */
+        queued->texts = rl_allocate(&queued->thread->allocator, size);
+    char *at = queued->texts;
+    for (unsigned i = 0; at && i < result->nodes; i++)
+        at = add(at, result->node[i].text);
+    if (at)
+        add(at, result->text);
+}
+
+static void keep_result(struct queued *queued, const redlock_result *result)
+{
+    memcpy(queued->fields, result, FIELDS_SIZE);
+    for (unsigned i = 0; i < result->nodes; i++)
+        queued->node[i] =
+            (struct node_result){result->node[i].name, result->node[i].outcome, result->node[i].latency_us};
+    keep_texts(queued, result);
+}
+
+static const char *take_text(const char *at, char *text)
+{
+    if (!at) {
+        text[0] = '\0';
+        return NULL;
+    }
+    size_t size = strlen(at) + 1;
+    memcpy(text, at, size);
+    return at + size;
+}
+
+static void restore_result(const struct queued *queued, redlock_result *result)
+{
+    const char *text = queued->texts;
+    memcpy(result, queued->fields, FIELDS_SIZE);
+    for (unsigned i = 0; i < result->nodes; i++) {
+        result->node[i].name = queued->node[i].name;
+        result->node[i].outcome = queued->node[i].outcome;
+        result->node[i].latency_us = queued->node[i].latency_us;
+        text = take_text(text, result->node[i].text);
+    }
+    take_text(text, result->text);
+    if (result->status != REDLOCK_OK)
+        redlock_result_text(result);
+}
+
 static void finish(struct rl_call *call, int status, const redlock_result *result)
 {
     struct queued *queued = (struct queued *)call;
@@ -165,8 +241,7 @@ static void finish(struct rl_call *call, int status, const redlock_result *resul
         free_queued(queued);
         return;
     }
-    memcpy(queued->result, result, offsetof(redlock_result, node) + result->nodes * sizeof *result->node);
-    memcpy(queued->text, result->text, strlen(result->text) + 1);
+    keep_result(queued, result);
     if (call->lock && queued->events)
         rl_lock_events_ref(queued->events); /* the handle's */
     rl_completions_add(&queued->thread->completions, &queued->completion);
@@ -176,10 +251,8 @@ static void finish(struct rl_call *call, int status, const redlock_result *resul
 static struct queued *begin_callback(struct rl_completion *completion, redlock_result *result)
 {
     struct queued *queued = queued_of(completion);
-    const redlock_result *stored = queued->result;
     atomic_fetch_sub(&queued->thread->queued, 1);
-    memcpy(result, stored, offsetof(redlock_result, node) + stored->nodes * sizeof *stored->node);
-    memcpy(result->text, queued->text, strlen(queued->text) + 1);
+    restore_result(queued, result);
     return queued;
 }
 

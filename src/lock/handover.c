@@ -70,6 +70,8 @@ quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_round *won)
     if (!offer)
         return listed;
     if (won == offer) { /* nodes that have not handed it over yet will, or dequeue it on the release */
+        rl_lease_unref(queue->handed);
+        queue->handed = rl_lease_ref(won->lease);
         listed = won->lease->may_hold & ~won->lease->queueing.offered;
         rl_round_leave(close_offer(queue));
         return listed;
@@ -139,6 +141,14 @@ static bool is_same(struct rl_text a, struct rl_text b)
     return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
 }
 
+/* The release deletes the key that this grant has set, or the grant's message was slower than it. A node that executes
+ * the release first removes the offer with it. */
+static bool is_released(const struct rl_queue *queue, unsigned node, const struct rl_handed *handed)
+{
+    const struct rl_lease *lease = queue ? queue->handed : NULL;
+    return lease && lease->queueing.released & quorum_node(node) && is_same(handed->value, rl_lease_value(lease));
+}
+
 void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed)
 {
     assert(node < locks->nodes->count);
@@ -150,6 +160,6 @@ void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_han
     struct rl_queue *queue = rl_queue_find(locks, &names);
     if (queue && queue->first && queue->offer && is_same(handed->value, rl_lease_value(queue->offer->lease)))
         take(queue, &locks->nodes->node[node], handed);
-    else
+    else if (!is_released(queue, node, handed))
         undo(locks, node, handed, resource);
 }

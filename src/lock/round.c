@@ -305,6 +305,7 @@ static void leave_out_coming(struct rl_round *round, struct quorum_event *start)
 static void start_release(struct rl_round *round)
 {
     quorum_nodes targets = round->lease->may_hold;
+    round->lease->queueing.released |= targets;
     struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = targets};
     for (unsigned i = 0; round->rules.terms.all_answers && i < round->locks->nodes->count; i++)
         if (rl_node_usable(&round->locks->nodes->node[i], start.now, false).is == RL_COMING)

@@ -9,6 +9,7 @@
 #include "quorum/validity.h"
 #include "src/client/client.h"
 #include "src/core/clock.h"
+#include "src/lock/queue_table.h"
 
 /* Longer than a test waits: no key is gone because it has expired. */
 enum { TTL_MS = 600000 };
@@ -83,6 +84,31 @@ TEST(given, lock_of_a_majority_is_acquired_and_a_late_one_kept_until_the_release
     ck_assert_uint_eq(scene_count(0, SENT_ATTEMPT), attempts);
     release_it();
     wait_for_undo(0, 4, offer.value);
+}
+
+/* The release is sent to the fourth node, which hands the lock over before it: the message of that comes late. The fifth
+ * node had replied that it has no key, so the release is not sent to it, and it hands the lock over later. */
+TEST(given, grant_behind_the_release_is_undone_only_where_the_release_was_not_sent)
+{
+    static const char *const queue_keys[] = {"stock:redlock:queue", "stock:redlock:alive", "stock:redlock:free"};
+    char grant[128];
+    struct scene_offer offer = wait_with_an_offer();
+    const struct rl_names names = rl_names_of("stock", 5);
+    hand_over(0, 3, &offer);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names);
+    rl_timer_stop(&scene.client->core.timers, &queue->timer); /* it stays, however slow this machine is */
+    rl_lease_note_absent(answer.lock->lease, 4);
+    release_it();
+    snprintf(grant, sizeof grant, "G%s %llu 5 stock", offer.value, offer.number);
+    scene_publish(3, "stock", grant);
+    scene_publish(3, "stock", "Gx 1 5 stock");
+    wait_for_undo(3, 4, "x");
+    ck_assert_ptr_null(scene_sent(3, SENT_UNDO, offer.value, 1, NULL));
+    hand_over(4, 5, &offer);
+    wait_for_undo(4, 5, offer.value);
+    for (unsigned i = 0; i < 3; i++) /* a hand-over dequeues the waiter */
+        fake_server_delete_key(scene.node[4], queue_keys[i]);
 }
 
 /* A node sets the key at an unknown time after the request with the offer's number left. */

@@ -34,9 +34,10 @@ struct holder {
     struct cli_ending ending;
     int64_t announced_end; /* the end of validity that the other two know */
     pid_t command;
-    bool exited;    /* CMD has exited; others of its tree may live */
-    int status;     /* CMD's, from waitpid(2) */
-    bool cut_short; /* CMD was ended because of the lock */
+    bool exited;      /* CMD has exited; others of its tree may live */
+    int status;       /* CMD's, from waitpid(2) */
+    bool said_ending; /* that CMD gets a signal, and no renewal came after it */
+    bool cut_short;   /* CMD was ended because of the lock */
 };
 
 /* --- Messages --- */
@@ -207,6 +208,9 @@ static bool reap(struct holder *holder)
             continue;
         holder->exited = true;
         holder->status = status;
+        if (holder->front >= 0 &&
+            holder->run->shared->terminated) /* by the guard too, while this process was stopped */
+            holder->cut_short = true;
     }
     return pid == 0 || errno != ECHILD;
 }
@@ -290,9 +294,10 @@ static void step(struct holder *holder)
         cli_tree_kill(&tree);
     else if (!atomic_exchange(&holder->run->shared->terminated, true))
         cli_tree_terminate(&tree);
-    if (!holder->cut_short)
+    if (!holder->said_ending && holder->lost >= 0)
         say_ending(holder, action == CLI_ENDING_TERMINATE ? "gets SIGTERM" : "gets SIGKILL");
-    if (!holder->exited && holder->front >= 0)
+    holder->said_ending = true;
+    if (action == CLI_ENDING_KILL && !holder->exited && holder->front >= 0)
         holder->cut_short = true;
 }
 
@@ -303,7 +308,7 @@ static void tell_validity(struct holder *holder)
     holder->announced_end = holder->ending.end;
     holder->run->shared->valid_until = holder->announced_end;
     if (!holder->ending.terminated)
-        holder->run->shared->terminated = false;
+        holder->run->shared->terminated = holder->said_ending = false;
 }
 
 /* --- Waiting for it --- */
@@ -415,6 +420,10 @@ static int release(struct holder *holder, int status)
     holder->run->shared->lost = holder->cut_short;
     if (redlock_release(&holder->lock, &result) == REDLOCK_OK || status == CLI_LOST)
         return status;
+    if (result.kept_releases) { /* this process ends before those nodes are connected again */
+        result.kept_releases = 0;
+        result.text[0] = '\0'; /* is formatted again */
+    }
     cli_say("%s: the release failed: %s", cli_quote(holder->run->acquire.resource, quoted),
             redlock_result_text(&result));
     if (result.status != REDLOCK_LOST)

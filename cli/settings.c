@@ -44,6 +44,10 @@ static bool find_config(char path[CLI_SOURCE_SIZE])
 {
     const char *named = cli_overrides.config != NULL ? cli_overrides.config : variable("REDLOCK_CONFIG");
 
+    if (named != NULL && *named == '\0') {
+        cli_say("the name of the config file is empty: --config names a file");
+        return false;
+    }
     if (named != NULL) {
         if (snprintf(path, CLI_SOURCE_SIZE, "%s", named) < CLI_SOURCE_SIZE)
             return true;
@@ -162,10 +166,15 @@ bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
 static int load(struct cli_settings *settings)
 {
     settings->options = (redlock_options)REDLOCK_OPTIONS_INIT;
+    const uint32_t default_ttl_ms = settings->options.ttl_ms;
+    settings->options.ttl_ms = 0;
     if (!find_config(settings->config_path))
         return CLI_MISCONFIGURED;
     if (*settings->config_path != '\0' && !cli_config_read(settings->config_path, settings))
         return CLI_MISCONFIGURED;
+    if (settings->options.ttl_ms == 0) /* not in the file */
+        settings->options.ttl_ms =
+            default_ttl_ms < settings->options.max_ttl_ms ? default_ttl_ms : settings->options.max_ttl_ms;
     if (!cli_ttl_fits(settings, settings->options.ttl_ms))
         return CLI_MISCONFIGURED;
     snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "%s", settings->config_path);

@@ -51,6 +51,7 @@ static const struct {
     const char *says;
 } unreadable[] = {
     {"--config /nonexistent/file " RUN, "cannot read /nonexistent/file: No such file"},
+    {"--config '' " RUN, "the name of the config file is empty"},
     {"--config /etc " RUN, "cannot read /etc: Is a directory"},
     {"REDLOCK_NODES=" NOWHERE " REDLOCK_PASSWORD_FILE=/dev/zero " RUN, "/dev/zero: its first line is longer than"},
 };
@@ -81,6 +82,7 @@ static const struct {
 } lists[] = {
     {"# by hand\n[redlock]\n" SCENE_PATIENCE "nodes = ", ",", "   ; of this test\nttl = 8s\n"},
     {SCENE_PATIENCE "nodes = ", "\nnodes = ", "\n"},
+    {"max-ttl = 5s\n" SCENE_PATIENCE "nodes = ", ",", "\n"}, /* below the usual ttl */
     {SCENE_PATIENCE "nodes = ", "\n   ", "\n"},
 };
 

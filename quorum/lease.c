@@ -110,6 +110,26 @@ static void confirmed(struct quorum_lease *lease, const struct quorum_lease_even
         plan_retry(lease, event->now);
 }
 
+/* Each of its holders gets the renewal and the warning that it asked for: the longer one counts. */
+static void join(struct quorum_lease *lease, const struct quorum_lease_event *event)
+{
+    const struct quorum_lease_terms *joined = event->joined;
+    quorum_time cap = joined->renewal_percent ? joined->cap : 0;
+    if (!lease->terms.renewal_percent) {
+        lease->terms.renewal_percent = joined->renewal_percent;
+        lease->terms.cap = 0;
+    }
+    if (cap > lease->terms.cap) {
+        lease->terms.cap = cap;
+        if (lease->renew_at == QUORUM_NEVER)
+            lease->renew_at = event->now;
+    }
+    if (joined->notify_before > lease->terms.notify_before) {
+        lease->terms.notify_before = joined->notify_before;
+        lease->notified = false;
+    }
+}
+
 static void take(struct quorum_lease *lease, const struct quorum_lease_event *event,
                  struct quorum_lease_actions *actions)
 {
@@ -130,6 +150,9 @@ static void take(struct quorum_lease *lease, const struct quorum_lease_event *ev
         if (event->ttl > lease->terms.ttl)
             lease->terms.ttl = event->ttl;
         carry_on(lease, event->validity_end, event->now);
+        break;
+    case QUORUM_LEASE_JOINED:
+        join(lease, event);
         break;
     case QUORUM_LEASE_HASTEN:
         hasten(lease, event);

@@ -42,6 +42,7 @@ enum quorum_lease_event_type {
     QUORUM_LEASE_RENEWED,   /* a renewal has been decided: verdict, validity_end */
     QUORUM_LEASE_CONFIRMED, /* a renewal or extension that had failed was confirmed late: validity_end, ttl */
     QUORUM_LEASE_EXTENDED,  /* the holder extended it: validity_end, ttl */
+    QUORUM_LEASE_JOINED,    /* its owner has acquired it once more: joined */
     QUORUM_LEASE_HASTEN,    /* a node lost the lock, or its clock jumped: renew, and heal, within `spread` */
     QUORUM_LEASE_CLOCK,     /* our clock stopped */
     QUORUM_LEASE_CLOSED
@@ -55,6 +56,7 @@ struct quorum_lease_event {
     quorum_duration spread; /* GRANTED: spreads the first renewals of all locks; HASTEN */
     enum quorum_verdict verdict;
     uint64_t random; /* GRANTED, RENEWED, HASTEN */
+    const struct quorum_lease_terms *joined;
 };
 
 struct quorum_lease_actions {

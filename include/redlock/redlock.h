@@ -28,7 +28,8 @@
  *   callbacks     each operation that was started calls its callback exactly once, from the loop or from
  *                 redlock_dispatch(), never from inside the call that started it. A callback may call every function;
  *                 one that redlock_dispatch() runs may not close with redlock_close() or dispatch again.
- *   cancellation  pthread_cancel(3) takes effect when the blocking call has finished; redlock_cancel() ends it early.
+ *   cancellation  pthread_cancel(3) takes effect when the blocking call has finished. redlock_cancel() ends an acquire
+ *                 or adopt early.
  *                 Do not cancel the thread that runs an asynchronous client's loop while it runs the loop.
  *   processes     a client belongs to the process that created it. In a forked child every call returns
  *                 REDLOCK_INVALID, except redlock_close() and redlock_close_async(), which free memory and descriptors
@@ -134,7 +135,7 @@ REDLOCK_API const char *redlock_version(void);
 /* ----------------------------------------------------------------------------------------------------------- result */
 
 typedef struct redlock_node_result {
-    const char *name;    /* "10.0.0.4:6379", never with a password; lives as long as the client */
+    const char *name;    /* "10.0.0.4:6379", never with a password; lives as long as the client; of a close "" */
     int32_t outcome;     /* enum redlock_outcome */
     uint32_t latency_us; /* from sending the request to receiving its reply; 0 without a reply */
     char text[96];       /* the node's error, or why no request was sent; "" if outcome says it all */
@@ -318,8 +319,9 @@ typedef struct redlock_acquire_options {
     const void *owner;                /* the lock's owner: see redlock_hold_count(). Compared, never dereferenced.
                                          NULL: the calling thread; in the asynchronous API: no owner */
     uint32_t all_answers;             /* 1: succeed only after every node has replied or timed out (connect_timeout_ms
-                                         for a node that is connecting). Use it when the token is passed to another
-                                         process: its release must not overtake a late grant */
+                                         for a node that is connecting), for which an acquire that a majority has
+                                         granted exceeds wait_ms. Use it when the token is passed to another process:
+                                         its release must not overtake a late grant */
     const redlock_name *also;         /* further resources: the lock covers all of them or none. Their order does not */
     size_t also_count;                /* matter, a repeated name counts once; REDLOCK_RESOURCES_MAX in all */
     uint32_t permits;                 /* the resource is a semaphore with this number of permits, the same in all
@@ -349,8 +351,8 @@ typedef struct redlock_acquire_options {
  *     redis://[[user]:password@]host[:port][/database][?timeout_ms=50&connect_timeout_ms=1000]
  *     rediss://...      the same over TLS, if the library was built with it
  *     unix://[[user]:password@]/path/to/socket[?database=3&timeout_ms=50]
- * User and password may be percent-encoded. A user without a password (nopass) accepts any. The library resolves a
- * host name off the loop, again at each connect unless a lookup is still running. A repeated address is an error. Every
+ * User, password and path may be percent-encoded: a % in them must be. For an ACL user with `nopass` write any
+ * password: without one the library does not log in. The library resolves a host name off the loop, again at each connect unless a lookup is still running. A repeated address is an error. Every
  * client of a deployment must have the same list: the majority is counted over it.
  */
 
@@ -384,8 +386,8 @@ REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, co
  * (redlock_lock_token(), redlock_query()). It extends the lock on all nodes, once. If a majority still holds the token,
  * the lock belongs to this handle too: valid for its ttl from now (nodes never shorten it), renewed and monitored like
  * any other. The first release ends it for all handles. options: as for an acquire; wait_ms, fair and keep_waiting have
- * no effect. *lock: the handle, or NULL unless OK. Returns OK, LOST (a majority does not have the token; the remaining
- * keys are deleted), NO_QUORUM, MISCONFIGURED, TOO_SLOW (it is on the nodes, with less than minimum_validity_ms),
+ * no effect. *lock: the handle, or NULL unless OK. Returns OK, LOST (a majority does not have the token; keys that are
+ * left expire), NO_QUORUM, MISCONFIGURED, TOO_SLOW (it is on the nodes, with less than minimum_validity_ms),
  * CANCELLED, INVALID (also: this client already has a handle of the lock), NO_MEMORY, SYSTEM.
  */
 REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
@@ -403,8 +405,8 @@ REDLOCK_API int redlock_release_token(redlock_client *client, const char *resour
                                       redlock_result *result);
 
 /*
- * Extends the lock to at least ttl_ms from now (0: the ttl it was acquired with), if a majority still holds it. Never
- * shortens it: the later of the old end and the new end counts. After a failure other than LOST the lock stays valid
+ * Extends the lock to at least ttl_ms from now (0: its present ttl, that of the acquire or of a longer extension), if a majority still holds it. Never
+ * shortens it: the later of the old end and the new end counts. cap_ms limits renewals, not extensions. After a failure other than LOST the lock stays valid
  * until its old end. No other thread may release this lock meanwhile. Returns OK, LOST, NO_QUORUM, MISCONFIGURED,
  * TOO_SLOW, CANCELLED, INVALID, NO_MEMORY.
  */
@@ -416,7 +418,7 @@ REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_resu
  * request gets it when it is reachable again. Returns OK (a majority deleted it), LOST (it had expired, or a majority
  * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl), CANCELLED
  * (the client is closing, which releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already
- * released), NO_MEMORY (released, but not confirmed).
+ * released; on the client's own thread and in a forked child, where *lock stays), NO_MEMORY (released, but not confirmed).
  */
 REDLOCK_API int redlock_release(redlock_lock **lock, redlock_result *result);
 
@@ -441,8 +443,8 @@ REDLOCK_API int redlock_attach(struct ev_loop *loop, const char *nodes, const re
 
 /*
  * The asynchronous forms of the blocking functions. OK: the callback will run and gets the status, also of a bad
- * argument. INVALID (NULL, wrong thread or process, closing client; the log has the reason), NO_MEMORY: the callback
- * will not run. arg is passed through. On a client of redlock_connect() any thread may call them, and
+ * argument. INVALID (NULL, a forked child; or, with the reason in the log, wrong thread, closing client, operations_max),
+ * NO_MEMORY: the callback will not run. arg is passed through. On a client of redlock_connect() any thread may call them, and
  * redlock_dispatch() runs the callbacks.
  */
 REDLOCK_API int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
@@ -514,7 +516,8 @@ REDLOCK_API uint32_t redlock_lock_resources(const redlock_lock *lock);
 REDLOCK_API const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, size_t *size);
 
 /* The value of the key on the nodes: 40 random hexadecimal digits, new for each attempt; of an adopted lock the adopted
- * token. Lives as long as the handle. */
+ * token. Lives as long as the handle. Whoever gets the token may adopt the lock: once it has been read, or adopted, a
+ * loss of the lock here leaves the keys to expire, and only a release deletes them. */
 REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
 
 /*
@@ -547,8 +550,9 @@ REDLOCK_API int redlock_renewal_result(redlock_lock *lock, redlock_result *resul
  * The number of handles of this lock: 1, or more by re-entrancy.
  *
  * An owner that acquires a lock it already holds gets another handle of it. That takes no round trip, unless the lock
- * must be extended first: because less than minimum_validity_ms is left, or for a longer ttl. Each release ends one
- * handle; the last one frees the lock. After a loss the owner's acquires return REDLOCK_LOST until all handles are
+ * must be extended first: because less than minimum_validity_ms is left, or for a longer ttl. From then on the lock is
+ * renewed if one of its acquires wanted that, until the latest cap, with the longest notice before its end. Each release
+ * ends one handle; the last one frees the lock. After a loss the owner's acquires return REDLOCK_LOST until all handles are
  * released.
  *
  * The owner is options.owner, or the thread that called redlock_acquire(); in the asynchronous API a lock without
@@ -569,7 +573,8 @@ REDLOCK_API int redlock_lost_descriptor(redlock_lock *lock, int *descriptor);
 
 /*
  * Blocking API: waits up to wait_ms (REDLOCK_FOREVER) until the lock is lost. *loss: the reason; loss may be NULL.
- * Returns LOST, TIMED_OUT, CANCELLED (another thread released the lock, or the client is closing), INVALID, NO_MEMORY.
+ * Returns LOST, TIMED_OUT, CANCELLED (another thread released the last handle, or the client is closing), INVALID,
+ * NO_MEMORY.
  */
 REDLOCK_API int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss);
 
@@ -763,10 +768,11 @@ REDLOCK_API void redlock_cancellation_destroy(redlock_cancellation **cancellatio
  * *client becomes NULL at once. result: pending_undos, and per node the unconfirmed undos. Returns OK (all undos are
  * confirmed), NO_QUORUM (some are not; their keys will expire), INVALID (NULL, or *client is NULL: already closed;
  * called on the client's own loop thread or in a callback of redlock_dispatch(); an attached client).
- * redlock_close(): other threads' calls on this client return first, and no new one may start. See redlock_dispatch()
- * for callbacks that wait.
+ * redlock_close() lets other threads' calls on this client return first; the caller sees to it that no new one starts.
+ * See redlock_dispatch() for callbacks that wait.
  * redlock_close_async(): callback is the client's last, with a NULL client. An attached client needs a running loop
- * (destroy it after the callback), and callback may be NULL. Another client needs a callback, and redlock_dispatch().
+ * (destroy it after the callback), and callback may be NULL; it comes after the client's other callbacks have returned,
+ * so do not wait for it in one of them. Another client needs a callback, and redlock_dispatch().
  */
 REDLOCK_API int redlock_close(redlock_client **client, redlock_result *result);
 REDLOCK_API int redlock_close_async(redlock_client **client, redlock_callback callback, void *arg);

@@ -732,7 +732,7 @@ class lock
         return native_handle() ? redlock_hold_count(handle_) : 0;
     }
 
-    /* Extends the lock to at least this long from now; 0: the ttl it was acquired with. Never shortens it. */
+    /* Extends the lock to at least this long from now; 0: its present ttl. Never shortens it. */
     void extend(milliseconds ttl = milliseconds(0))
     {
         result result;
@@ -1183,7 +1183,8 @@ inline cancellation::cancellation(const client &client)
  * functions return false. (Another mutex on the same resource counts as another holder.) For re-entrancy and the other
  * features of a lock use client::acquire().
  *
- * false means that another holder has the lock. Any other failure throws redlock::error.
+ * false means that another holder has the lock, or that the time was over before the nodes had answered. Any other
+ * failure throws redlock::error.
  *
  * Unlike a std::mutex, a held lock can be lost: check held()->validity() before each effect that must not happen twice.
  */

@@ -354,7 +354,7 @@ static struct rl_owner lock_owner(const redlock_acquire_options *options, struct
 static void take_options(struct rl_acquire *acquire, const redlock_acquire_options *options, struct rl_owner caller)
 {
     char *extra = (char *)(acquire + 1);
-    acquire->terms = rl_lease_terms_of(options, lock_owner(options, caller), &acquire->base.client->core.options);
+    acquire->terms = rl_options_terms(options, lock_owner(options, caller), &acquire->base.client->core.options);
     acquire->minimum_validity_ms = options->minimum_validity_ms;
     acquire->permits = (uint8_t)options->permits;
     acquire->fair = options->fair;

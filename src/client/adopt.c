@@ -43,8 +43,8 @@ static void won(struct adopt *adopt, quorum_time validity_end)
     rl_operation_complete(&adopt->base, adopt->lock ? REDLOCK_OK : REDLOCK_NO_MEMORY);
 }
 
-/* If a majority does not have the token, the lock is lost for every holder, and the remaining keys are deleted. After
- * any other failure another process may still hold it. */
+/* A failure deletes nothing. Another holder may still be valid, also without a majority of the keys: the guard keeps
+ * nodes that forgot them from granting the lock, and these keys keep the others. */
 static void decided(struct rl_round *round)
 {
     struct adopt *adopt = round->owner;
@@ -52,8 +52,6 @@ static void decided(struct rl_round *round)
         won(adopt, round->rules.validity_end);
         return;
     }
-    if (round->rules.verdict == QUORUM_LOST_GONE)
-        rl_lease_release_detached(adopt->base.lease);
     rl_operation_complete(&adopt->base, rl_result_status(round->rules.verdict));
 }
 
@@ -137,7 +135,7 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
         rl_operation_refuse(&adopt->base, &why);
         return REDLOCK_OK;
     }
-    adopt->terms = rl_lease_terms_of(&options, rl_owner_of(&options, caller.owner), &client->core.options);
+    adopt->terms = rl_options_terms(&options, rl_owner_of(&options, caller.owner), &client->core.options);
     begin(adopt, &options, &caller, resource, size, token);
     return REDLOCK_OK;
 }

@@ -29,9 +29,14 @@ static int enter(redlock_client *client)
 {
     if (!client || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
-    if (client->loop_thread)
-        return atomic_load(&client->loop_thread->closing) == RL_OPEN ? REDLOCK_OK : REDLOCK_INVALID;
-    return rl_client_enter(client);
+    bool is_wrong_thread = !client->loop_thread && !pthread_equal(client->thread, pthread_self());
+    if (is_wrong_thread)
+        rl_client_complain(client, "a call from another thread than the one that attached the client");
+    else if (client->loop_thread ? atomic_load(&client->loop_thread->closing) != RL_OPEN : client->core.closing)
+        rl_client_complain(client, "a call on a client that is being closed");
+    else
+        return REDLOCK_OK;
+    return REDLOCK_INVALID;
 }
 
 static int enter_with(redlock_client *client, bool has_callback)

@@ -201,8 +201,9 @@ void rl_call_fail(struct rl_call *call, int status, const char *format, ...)
 
 static void started(struct rl_call *call, int status)
 {
-    if (status)
-        rl_call_fail(call, status, "%s", redlock_status_text(status));
+    if (status) /* INVALID: of a bad argument the callback is told */
+        rl_call_fail(call, status, "%s",
+                     status == REDLOCK_INVALID ? RL_TOO_MANY_OPERATIONS : redlock_status_text(status));
 }
 
 static bool refuses(struct rl_call *call)

@@ -74,19 +74,20 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
     redlock_client *client = watcher->data;
     if (leaves_loop(client))
         return;
+    bool nested = client->in_turn; /* a callback runs the loop: the client must not be freed under it */
     client->in_turn = true;
     rl_client_end_operations(client);
     bool calls_back = !client->loop_thread || rl_loop_thread_calls_back(client);
     if (calls_back)
         rl_leases_notify(&client->locks);
-    client->in_turn = false;
+    client->in_turn = nested;
     if (leaves_loop(client)) /* a callback forked: this is the child */
         return;
     flush(client);
     /* A connection that broke during the write may have ended operations. */
     bool more =
         client->operations.completed || (calls_back && client->locks.leases.noticed) || rl_loop_thread_is_done(client);
-    if (client->core.closing && finish_if_closed(client))
+    if (client->core.closing && !nested && finish_if_closed(client))
         return;
     if (more)
         ev_idle_start(loop, &client->idle);
@@ -386,6 +387,7 @@ static void report(redlock_client *client, redlock_result *result)
     for (unsigned i = 0; i < client->nodes->count; i++) {
         struct rl_node *node = &client->nodes->node[i];
         unsigned owed = rl_node_unconfirmed_undos(node);
+        result->node[i].name = ""; /* the client is about to be freed */
         result->node[i].outcome = owed ? REDLOCK_NODE_UNREACHABLE : REDLOCK_NODE_GRANTED;
         if (owed)
             snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u undo%s not confirmed",
@@ -406,6 +408,8 @@ static bool finish_if_closed(redlock_client *client)
     drop_all(client);
     result.pending_undos = client->locks.pending_undos;
     result.status = result.cause = client->locks.pending_undos ? REDLOCK_NO_QUORUM : REDLOCK_OK;
+    if (result.status)
+        redlock_result_text(&result);
     bool stays = client->loop_thread;
     if (!stays)
         free_parts(client);

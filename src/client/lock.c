@@ -89,7 +89,10 @@ const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, s
 
 const char *redlock_lock_token(const redlock_lock *lock)
 {
-    return lock ? rl_lease_token_text(lock->lease) : "";
+    if (!lock)
+        return "";
+    atomic_store(&lock->lease->handles.passed_on, true);
+    return rl_lease_token_text(lock->lease);
 }
 
 uint64_t redlock_lock_fence(const redlock_lock *lock)

@@ -32,7 +32,7 @@ static void run(struct rl_completion *completion)
     unsigned pending = atomic_exchange(&events->pending, 0);
     assert(pending && events->lock);
     for (const struct rl_event *event = rl_events; event < rl_events + RL_EVENT_COUNT; event++)
-        if (pending & event->bit && !atomic_load(&events->stopped))
+        if (pending & event->bit && !atomic_load(&events->stopped) && rl_process_is(events->thread->completions.owner))
             events->event(events->lock, event->value,
                           event->has_loss ? rl_lease_loss(events->lock->lease) : (int)REDLOCK_NOT_LOST,
                           (int64_t)(rl_lease_validity(events->lock->lease) / QUORUM_MILLISECOND), events->arg);

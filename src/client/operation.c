@@ -47,8 +47,7 @@ void *rl_operation_create(redlock_client *client, const struct rl_operation_type
 {
     *status = REDLOCK_INVALID;
     if (client->operations.count >= client->core.options.operations_max) {
-        rl_log(&client->core, REDLOCK_LOG_ERROR,
-               "more than operations_max operations in progress; raise it, or wait for some to end");
+        rl_log(&client->core, REDLOCK_LOG_ERROR, "%s", RL_TOO_MANY_OPERATIONS);
         return NULL;
     }
     struct rl_operation *operation = create(client, type, extra, callback, arg);
@@ -87,6 +86,8 @@ redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock
         rl_lease_end_handle(lock);
         rl_lease_unref(operation->lease); /* the handle's reference */
         result->status = result->cause = REDLOCK_CANCELLED;
+        result->text[0] = '\0'; /* of the grant */
+        redlock_result_text(result);
         return NULL;
     }
     if (lock)

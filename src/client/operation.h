@@ -76,6 +76,8 @@ struct rl_operation {
     uint64_t turns;                     /* the cancellation's, when the operation began */
 };
 
+#define RL_TOO_MANY_OPERATIONS "more than operations_max operations in progress; raise it, or wait for some to end"
+
 struct rl_operations {
     struct rl_operation *first; /* in progress */
     struct rl_operation *completed;

@@ -252,3 +252,17 @@ void rl_options_free_strings(redlock_options *options)
         *string_of(options, i) = NULL;
     }
 }
+
+struct rl_lease_terms rl_options_terms(const redlock_acquire_options *options, struct rl_owner owner,
+                                       const redlock_options *client)
+{
+    return (struct rl_lease_terms){
+        .ttl_ms = options->ttl_ms,
+        .renewal_percent = options->no_renewal ? 0 : client->renewal_percent,
+        .cap_ms = options->cap_ms,
+        .notify_before_ms = options->notify_before_ms,
+        .owner = owner,
+        .event = options->event,
+        .event_arg = options->event_arg,
+    };
+}

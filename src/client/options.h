@@ -5,6 +5,8 @@
 #include <stdbool.h>
 
 #include "redlock/redlock.h"
+#include "src/core/owner.h"
+#include "src/lock/lease.h"
 
 /* Checks the user's options, and adds the defaults of fields that are newer than the user's header. Returns a status;
  * result has the error. */
@@ -21,5 +23,9 @@ int rl_options_check_ttl(const redlock_options *options, uint32_t ttl_ms, uint32
 /* Replaces the strings in options by copies. false: no memory; there is nothing to free. */
 bool rl_options_copy_strings(redlock_options *options);
 void rl_options_free_strings(redlock_options *options);
+
+/* A lock's terms by the options of its acquire, without the validity. */
+struct rl_lease_terms rl_options_terms(const redlock_acquire_options *options, struct rl_owner owner,
+                                       const redlock_options *client);
 
 #endif

@@ -168,6 +168,8 @@ static void end(struct rl_completion *completion)
     free_queued(queued_of(completion));
 }
 
+static void run_acquire(struct rl_completion *completion);
+
 static size_t texts_size(const redlock_result *result)
 {
     size_t size = strlen(result->text) + 1;
@@ -242,6 +244,8 @@ static void finish(struct rl_call *call, int status, const redlock_result *resul
         return;
     }
     keep_result(queued, result);
+    if (call->lock && queued->completion.run == run_acquire)
+        atomic_store(&call->lock->delivery, RL_ON_ITS_WAY); /* until its callback runs */
     if (call->lock && queued->events)
         rl_lock_events_ref(queued->events); /* the handle's */
     rl_completions_add(&queued->thread->completions, &queued->completion);
@@ -273,13 +277,15 @@ static void run_query(struct rl_completion *completion)
 /* If the client began to close since the grant, it releases the lock. */
 static void cancel_if_closing(struct queued *queued, redlock_result *result)
 {
-    if (!queued->call.lock || atomic_load(&queued->thread->closing) == RL_OPEN)
+    bool closing = atomic_load(&queued->thread->closing) != RL_OPEN;
+    if (!queued->call.lock || rl_lease_deliver(queued->call.lock, closing ? RL_RECALLED : RL_DELIVERED))
         return;
     rl_lock_events_stop(queued->events);
     queued->call.lock = NULL;
     result->status = result->cause = REDLOCK_CANCELLED;
     result->validity_ms = 0;
     result->fence = 0;
+    result->text[0] = '\0'; /* of the grant */
     redlock_result_text(result);
 }
 

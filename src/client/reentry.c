@@ -13,7 +13,7 @@ static void share(struct rl_acquire *acquire)
 {
     assert(!acquire->lock && !acquire->permits);
     redlock_client *client = acquire->base.client;
-    acquire->lock = rl_lease_share(acquire->base.lease, acquire->terms.event, acquire->terms.event_arg);
+    acquire->lock = rl_lease_share(acquire->base.lease, &acquire->terms);
     client->core.statistics.reentered += acquire->lock != NULL;
     if (acquire->lock && !acquire->base.round)
         rl_operation_explain(&acquire->base,

@@ -135,6 +135,7 @@ struct rl_lease *rl_lease_create_of(struct rl_locks *locks, const char *resource
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
+    atomic_init(&lease->handles.passed_on, true);
     lease->may_hold = quorum_all(locks->nodes->count);
     return lease;
 }
@@ -203,18 +204,10 @@ static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_eve
     handle->event_arg = arg;
     handle->pending = lease->handles.notices;
     handle->given = false;
+    atomic_init(&handle->delivery, RL_ON_ITS_WAY);
     handle->next = lease->handles.all;
     lease->handles.all = handle;
     lease->handles.count++;
-}
-
-redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback event, void *arg)
-{
-    assert(lease->links.listed && lease->handles.count > 0);
-    redlock_lock *handle = rl_core_allocate(lease->locks->core, sizeof *handle);
-    if (handle)
-        add_handle(lease, handle, event, arg);
-    return handle;
 }
 
 void rl_lease_end_handle(redlock_lock *lock)
@@ -249,8 +242,33 @@ void rl_lease_give(redlock_lock *lock)
 {
     assert(!lock->given);
     lock->given = true;
+    rl_lease_deliver(lock, RL_DELIVERED);
     if (lock->pending)
         rl_leases_notice(lock->lease, lock->pending);
+}
+
+bool rl_lease_deliver(redlock_lock *lock, enum rl_delivery as)
+{
+    int state = RL_ON_ITS_WAY;
+    if (atomic_compare_exchange_strong(&lock->delivery, &state, (int)as))
+        state = as;
+    return state == RL_DELIVERED;
+}
+
+static bool recall_handles(struct rl_lease *lease)
+{
+    bool all = true;
+    for (redlock_lock *handle = lease->handles.all; handle; handle = handle->next)
+        all = !rl_lease_deliver(handle, RL_RECALLED) && all;
+    return all;
+}
+
+/* The keys are left to expire. Whoever has the token may have adopted the lock, and may still hold it. */
+static bool is_left(struct rl_lease *lease, enum quorum_loss loss)
+{
+    if (loss != QUORUM_LOSS_CLOSED)
+        return atomic_load(&lease->handles.passed_on);
+    return !recall_handles(lease) && lease->locks->core->options.leave_locks;
 }
 
 static void lost(struct rl_lease *lease, enum quorum_loss loss)
@@ -262,11 +280,11 @@ static void lost(struct rl_lease *lease, enum quorum_loss loss)
     notice(lease, REDLOCK_EVENT_LOST);
     if (lease->descriptor >= 0)
         rl_lease_signal(lease);
-    bool left = loss == QUORUM_LOSS_CLOSED && locks->core->options.leave_locks;
+    bool closed = loss == QUORUM_LOSS_CLOSED, left = is_left(lease, loss);
     char name[128];
     redlock_escape(rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size, name, sizeof name);
-    rl_log(locks->core, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %s %s: %s", name,
-           left ? "is left to expire" : "lost", redlock_loss_text((int)loss));
+    rl_log(locks->core, closed ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %s %s: %s", name,
+           closed && left ? "is left to expire" : "lost", redlock_loss_text((int)loss));
     locks->events->lease_lost(lease, left);
 }
 
@@ -326,17 +344,13 @@ static void on_timer(struct rl_timer *timer)
     rl_lease_step(lease, &event);
 }
 
-struct rl_lease_terms rl_lease_terms_of(const redlock_acquire_options *options, struct rl_owner owner,
-                                        const redlock_options *client)
+static struct quorum_lease_terms rules_of(const struct rl_lease_terms *terms, quorum_time now)
 {
-    return (struct rl_lease_terms){
-        .ttl_ms = options->ttl_ms,
-        .renewal_percent = options->no_renewal ? 0 : client->renewal_percent,
-        .cap_ms = options->cap_ms,
-        .notify_before_ms = options->notify_before_ms,
-        .owner = owner,
-        .event = options->event,
-        .event_arg = options->event_arg,
+    return (struct quorum_lease_terms){
+        .ttl = terms->ttl_ms * QUORUM_MILLISECOND,
+        .renewal_percent = terms->renewal_percent,
+        .notify_before = terms->notify_before_ms * QUORUM_MILLISECOND,
+        .cap = terms->cap_ms ? quorum_time_add(now, terms->cap_ms * QUORUM_MILLISECOND) : QUORUM_NEVER,
     };
 }
 
@@ -346,12 +360,7 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
     if (!rl_leases_add(lease))
         return false;
     quorum_time now = rl_now();
-    const struct quorum_lease_terms rules = {
-        .ttl = terms->ttl_ms * QUORUM_MILLISECOND,
-        .renewal_percent = terms->renewal_percent,
-        .notify_before = terms->notify_before_ms * QUORUM_MILLISECOND,
-        .cap = terms->cap_ms ? quorum_time_add(now, terms->cap_ms * QUORUM_MILLISECOND) : QUORUM_NEVER,
-    };
+    const struct quorum_lease_terms rules = rules_of(terms, now);
     /* Of an adopted lock the nodes keep the longer ttl that another process may have set. */
     rl_lease_note_ttl(lease, lease->adopted ? lease->locks->core->options.max_ttl_ms : 0);
     rl_lease_note_ttl(lease, terms->ttl_ms);
@@ -366,6 +375,20 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
                                                .random = rl_random_u64(&lease->locks->core->random)};
     rl_lease_step(lease, &granted);
     return true;
+}
+
+redlock_lock *rl_lease_share(struct rl_lease *lease, const struct rl_lease_terms *terms)
+{
+    assert(lease->links.listed && lease->handles.count > 0);
+    redlock_lock *handle = rl_core_allocate(lease->locks->core, sizeof *handle);
+    if (!handle)
+        return NULL;
+    add_handle(lease, handle, terms->event, terms->event_arg);
+    quorum_time now = rl_now();
+    const struct quorum_lease_terms rules = rules_of(terms, now);
+    const struct quorum_lease_event event = {.type = QUORUM_LEASE_JOINED, .now = now, .joined = &rules};
+    rl_lease_step(lease, &event);
+    return handle;
 }
 
 void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)

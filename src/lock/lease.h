@@ -18,6 +18,9 @@ struct rl_locks;
 struct rl_lease;
 struct rl_watch;
 
+/* Whether the acquire's callback gets the handle. A close recalls those that are on their way. */
+enum rl_delivery { RL_ON_ITS_WAY, RL_DELIVERED, RL_RECALLED };
+
 /* A handle, as a successful acquire returns it. */
 struct redlock_lock {
     struct rl_lease *lease;    /* a reference */
@@ -25,7 +28,8 @@ struct redlock_lock {
     redlock_event_callback event;
     void *event_arg;
     unsigned pending; /* events to report, as bits */
-    bool given;       /* the acquire's callback has received it; no event is reported before */
+    bool given;       /* events may be reported */
+    atomic_int delivery;
 };
 
 /* One of a lease's keys: prefix, resource and a NUL. */
@@ -41,7 +45,8 @@ struct rl_handles {
     struct redlock_lock first; /* the first acquire's handle, in the lease's memory */
     struct redlock_lock *all;
     unsigned count;
-    unsigned notices; /* events to report, as bits; not 0: in the list of noticed leases */
+    unsigned notices;      /* events to report, as bits; not 0: in the list of noticed leases */
+    atomic_bool passed_on; /* the token is adopted, or the caller has read it: others may have handles, too */
 };
 
 /* The lists that a lease may be in. */
@@ -125,10 +130,6 @@ struct rl_lease_terms {
     void *event_arg;
 };
 
-/* The terms by an acquire's options, without the validity. */
-struct rl_lease_terms rl_lease_terms_of(const redlock_acquire_options *options, struct rl_owner owner,
-                                        const redlock_options *client);
-
 /* Creates a lease with a new token and one reference, the caller's. NULL: *status has the reason. */
 struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *names, int *status);
 
@@ -143,11 +144,14 @@ void rl_lease_unref(struct rl_lease *lease);
 /* Starts the lease of an acquired lock: adds its first handle, with a reference. false: no memory for the table. */
 bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms);
 
-/* Adds a handle, with a reference. NULL: no memory. */
-redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback event, void *arg);
+/* Adds a handle, with a reference, whose terms join those of the others. NULL: no memory. */
+redlock_lock *rl_lease_share(struct rl_lease *lease, const struct rl_lease_terms *terms);
 
 /* The acquire's callback is about to receive the handle: events may be reported from now on. */
 void rl_lease_give(redlock_lock *lock);
+
+/* Ends the way of a handle; any thread. true: it is, or was, delivered. */
+bool rl_lease_deliver(redlock_lock *lock, enum rl_delivery as);
 
 /* Ends a handle. The caller takes over its reference. */
 void rl_lease_end_handle(redlock_lock *lock);

@@ -204,11 +204,12 @@ static redlock_lock *next_to_notify(const struct rl_lease *lease, const struct r
     return handle;
 }
 
-/* A callback may release handles and create new ones, so the search restarts after each. */
+/* A callback may release handles and create new ones, so the search restarts after each; and fork, and return in the
+ * child. */
 static void report_event(struct rl_lease *lease, const struct rl_event *event)
 {
     redlock_lock *handle;
-    while ((handle = next_to_notify(lease, event)) != NULL) {
+    while (rl_process_is(lease->locks->core->owner) && (handle = next_to_notify(lease, event)) != NULL) {
         handle->pending &= ~event->bit;
         if (handle->event)
             handle->event(handle, event->value, event->has_loss ? atomic_load(&lease->loss) : (int)REDLOCK_NOT_LOST,

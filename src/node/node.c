@@ -493,5 +493,6 @@ void rl_node_close(struct rl_node *node)
         rl_request_answer(rl_requests_take(&node->kept), node, RL_ANSWER_DROPPED, 0, NULL);
     assert(rl_flight_is_empty(&node->flight) && !node->attest.first);
     rl_attempts_end(&node->attempts);
-    rl_wipe(&node->address, sizeof node->address);
+    rl_wipe(node->address.user, sizeof node->address.user); /* results point to the name */
+    rl_wipe(node->address.password, sizeof node->address.password);
 }

@@ -52,6 +52,25 @@ TEST(inside, lock_is_acquired_again_in_its_event)
     ck_assert_status(scene_release(&answer, &taken[1].lock), REDLOCK_OK);
 }
 
+static struct scene_events joined;
+
+/* The first one wanted no renewal and no warning. */
+TEST(inside, handle_that_joins_gets_its_renewal_and_its_warning)
+{
+    struct answer first, second;
+    memset(&joined, 0, sizeof joined);
+    scene_attach();
+    ck_assert_status(scene_acquire(&first, "stock", SCENE_WITH(.owner = &joined, .no_renewal = 1)), REDLOCK_OK);
+    ck_assert_status(scene_acquire(&second, "stock",
+                                   SCENE_WITH(.owner = &joined, .notify_before_ms = 86400000, .event = scene_note_event,
+                                              .event_arg = &joined)),
+                     REDLOCK_OK);
+    scene_until(joined.count == 1 && scene_statistics().renewed == 1);
+    ck_assert_int_eq(joined.event[0], REDLOCK_EVENT_ENDING);
+    ck_assert_status(scene_release(&answer, &second.lock), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &first.lock), REDLOCK_OK);
+}
+
 static struct answer next;
 
 static void release_twice(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
@@ -97,6 +116,23 @@ TEST(inside, closing_in_a_callback)
         ck_assert_uint_eq(others[i].callbacks, 1);
         ck_assert_uint_lt(others[i].place, closed.place);
     }
+}
+
+static void close_and_run(redlock_client *client, const redlock_result *result, void *arg)
+{
+    scene_completed(client, result, arg);
+    scene_start_close(&closed);
+    for (unsigned i = 0; i < 10; i++)
+        ev_run(scene.loop, EVRUN_NOWAIT);
+    ck_assert_uint_eq(closed.callbacks, 0);
+}
+
+TEST(inside, closed_client_is_freed_when_the_callback_that_ran_the_loop_has_returned)
+{
+    scene_attach();
+    scene_start_ready_then(&answer, 0, close_and_run);
+    scene_until(closed.callbacks == 1);
+    ck_assert_answer(&closed, REDLOCK_OK);
 }
 
 static void cancel_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)

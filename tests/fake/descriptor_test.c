@@ -58,6 +58,13 @@ static void connected_nodes(void)
     scene_connect();
 }
 
+static void leaving_nodes(void)
+{
+    three_nodes();
+    scene.options.leave_locks = 1;
+    scene_connect();
+}
+
 static bool is_readable(int descriptor)
 {
     struct pollfd completions = {.fd = descriptor, .events = POLLIN};
@@ -393,9 +400,11 @@ static void note_events(void)
     options.event_arg = &events;
 }
 
+SCENE_CASE(leaving, leaving_nodes);
+
 /* Some are granted and wait to be dispatched, one waits for its lock. The handles that the caller never got have no
- * events. */
-TEST_ROWS(threads, a_close_runs_the_callbacks_that_wait, 2)
+ * events, and their locks are released although locks are to be left: nobody has their tokens. */
+TEST_ROWS(leaving, a_close_runs_the_callbacks_that_wait, 2)
 {
     note_events();
     scene_hold_on(0, 2, "held");

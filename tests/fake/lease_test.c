@@ -82,6 +82,27 @@ TEST_ROWS(extend, majority_without_the_key_is_a_loss, 2)
     scene_assert_key(0, 3, "stock", _i); /* another holder's key stays */
 }
 
+/* _i: the token was read, so another process may have adopted the lock, and may still hold it. */
+TEST_ROWS(extend, lost_lock_is_undone_unless_its_token_was_passed_on, 2)
+{
+    hold_lock();
+    if (_i)
+        ck_assert_uint_eq(strlen(redlock_lock_token(lock)), 40);
+    lose_majority(false);
+    ck_assert_status(extend(120000), REDLOCK_LOST);
+    ck_assert_status(release(), REDLOCK_LOST);
+    if (!_i) {
+        assert_released(3, 5);
+        return;
+    }
+    scene_start_query(&answer, "stock"); /* an undo would have been sent before */
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    scene_wait_for_sent_to(0, 5, SENT_QUERY, 1);
+    ck_assert_uint_eq(scene_count_all(SENT_UNDO), 0);
+    scene_assert_key(3, 5, "stock", true);
+    scene_each(3, 5, fake_server_forget_keys);
+}
+
 /* The lock stays valid until its previous end. */
 TEST_ROWS(extend, an_extension_that_fails_does_not_end_the_lock, 2)
 {

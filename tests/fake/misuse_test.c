@@ -546,6 +546,40 @@ TEST(thread_and_process, a_child_that_was_forked_in_a_callback_of_the_host_leave
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 
+static unsigned events_seen;
+
+static void fork_in_the_first(redlock_lock *of, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)of;
+    (void)event;
+    (void)loss;
+    (void)validity_ms;
+    (void)arg;
+    if (events_seen++ == 0)
+        forked = scene_fork();
+}
+
+/* The second acquire wants a warning that is due at once, for both handles. */
+TEST(thread_and_process, a_child_that_was_forked_in_an_event_gets_no_event_of_another_handle)
+{
+    struct answer both[2];
+    int status = 0;
+    events_seen = 0;
+    scene_attach();
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_status(
+            scene_acquire(&both[i], "stock",
+                          SCENE_WITH(.owner = both, .event = fork_in_the_first, .notify_before_ms = i * 86400000)),
+            REDLOCK_OK);
+    while (!events_seen)
+        ev_run(scene.loop, EVRUN_NOWAIT);
+    if (forked == 0)
+        _exit(events_seen == 1 ? 0 : WRONG);
+    ck_assert_int_eq(waitpid(forked, &status, 0), forked);
+    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    ck_assert_uint_eq(events_seen, 2);
+}
+
 static atomic_int event_child;
 static atomic_bool waits_for_child; /* the test's thread makes no more of Check's assertions */
 

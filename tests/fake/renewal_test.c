@@ -138,6 +138,7 @@ TEST(in_turn, node_is_renewed_when_the_one_before_has_timed_out)
 /* The nodes' users have lost the right to one key. */
 TEST(in_turn, key_without_permission_ends_no_other_lock)
 {
+    scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
     hold_many();
     scene_add_rule(0, 5, &(struct fake_rule){.argument = "lock-50", .skip = true, .reply = FAKE_NOPERM});
     make_all_due();
@@ -176,6 +177,7 @@ TEST_ROWS(in_turn, two_failing_nodes_do_not_prevent_renewal, ROWS(obstacles))
 
 TEST(in_turn, script_is_sent_again_to_nodes_that_lost_it)
 {
+    scene.options.node_timeout_ms = PATIENCE_MS;
     hold_many();
     scene_each(0, 5, fake_server_forget_scripts);
     make_all_due();

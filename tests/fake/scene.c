@@ -221,6 +221,9 @@ void scene_completed(redlock_client *client, const redlock_result *result, void 
     answer->callbacks++;
     answer->place = ++scene.completed;
     answer->result = *result;
+    ck_assert(result->status == REDLOCK_OK || result->text[0]);
+    for (unsigned i = 0; i < result->nodes; i++)
+        ck_assert_ptr_nonnull(result->node[i].name);
     ck_assert_msg(!strstr(redlock_result_text(&answer->result), SCENE_SECRET), "%s", answer->result.text);
 }
 
@@ -229,6 +232,8 @@ void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_re
     struct answer *answer = arg;
     ck_assert_int_eq(lock != NULL, result->status == REDLOCK_OK);
     answer->lock = lock;
+    for (unsigned i = 0; i < result->nodes; i++)
+        ck_assert_str_ne(result->node[i].name, "");
     scene_completed(client, result, arg);
 }
 

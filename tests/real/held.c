@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "src/lock/lease.h"
+
 redlock_options held_options(uint32_t ttl_ms, uint32_t guard)
 {
     redlock_options options = face_options();
@@ -212,10 +214,10 @@ bool held_is_on(size_t node, const char *key, const redlock_lock *lock)
 {
     char reply[256];
     return cluster_command(cluster, node, reply, sizeof reply, "GET", key, NULL) &&
-           strcmp(reply, redlock_lock_token(lock)) == 0;
+           strcmp(reply, rl_lease_token_text(lock->lease)) == 0;
 }
 
 void held_everywhere(struct face *face, const char *key, const redlock_lock *lock)
 {
-    ck_assert_msg(real_soon_shows(face, key, redlock_lock_token(lock)), "%s is not on every node", key);
+    ck_assert_msg(real_soon_shows(face, key, rl_lease_token_text(lock->lease)), "%s is not on every node", key);
 }

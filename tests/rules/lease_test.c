@@ -21,6 +21,7 @@ static const quorum_time begin = 1000 * QUORUM_SECOND;
  * word g.
  *   w  it is woken        k11870  a renewal has succeeded, valid until then    f  failed    G  the lock is gone
  *   c11870:9000  a failed request with this ttl is confirmed late    e11870:9000  the holder has extended it
+ *   j33:9500:600  its owner acquires it once more, with renewal at this percentage, cap (0: none) and notice
  *   h300  a node has lost it: renew within a second, the random number says within 300 ms    C  our clock stopped
  * After an event: >9000 it is renewed with this ttl, ! the failure is reported, ~ the end is announced, x:gone the
  * loss is reported. Otherwise it does nothing.
@@ -70,6 +71,21 @@ static const struct story {
     {"longer ttl of a late confirmation is renewed", .events = "@1 c59000:60000 E59000 W2970>60000"},
     {"shorter ttl of an extension is not", .events = "@1 e900:1000 E8900 W2970>9000"},
 
+    {"joining holder gets its renewal", .events = "@100 j33:0:0>9000 k11870 W3070>9000", .no_renewal = true},
+    {"joining holder without renewal changes nothing", .events = "@100 j0:0:0 =2970", .cap = 10000 * MS},
+    {"later cap of a joining holder counts", .events = "W2970 @3000 j33:20000:0>9000", .cap = VALID - MS},
+    {"later cap of a joining holder counts for the next renewal", .events = "j33:20000:0 W2970>9000",
+     .cap = VALID - MS},
+    {"earlier cap of a joining holder does not", .events = "@100 j33:9500:0 W2970>7030", .cap = 10000 * MS},
+    {"cap of a joining holder counts where nothing was renewed", .events = "@100 j33:10000:0>9000 k9100 W3070>6930",
+     .no_renewal = true},
+    {"longer notice of a joining holder counts", .events = "@100 j0:0:600 W8300~ =8900", .notice = 500 * MS,
+     .no_renewal = true},
+    {"shorter notice of a joining holder does not", .events = "@100 j0:0:400 W8400~ =8900", .notice = 500 * MS,
+     .no_renewal = true},
+    {"end is announced again only for a longer notice", .events = "W8400~ @8401 j0:0:500 j0:0:600~ =8900",
+     .notice = 500 * MS, .no_renewal = true},
+
     {"its end is announced once", .events = "W8400~ @8401 w =8900", .notice = 500 * MS, .no_renewal = true},
     {"its end is announced while a renewal is under way", .events = "W2970>9000 W8400~ =8900", .notice = 500 * MS},
     {"its end is announced again after an extension that lasts longer than the notice",
@@ -106,9 +122,19 @@ static void happen(struct run *run, struct quorum_lease_event event, const char 
     check(run, strcmp(shown, actions) == 0, word);
 }
 
+static const struct quorum_lease_terms *joined_of(const char *word)
+{
+    static struct quorum_lease_terms terms;
+    unsigned long long cap, notice;
+    ck_assert_int_eq(sscanf(word, "j%u:%llu:%llu", &terms.renewal_percent, &cap, &notice), 3);
+    terms.cap = cap ? begin + cap * MS : QUORUM_NEVER;
+    terms.notify_before = notice * MS;
+    return &terms;
+}
+
 static struct quorum_lease_event event_of(const char *word)
 {
-    static const char letters[] = "gwkcehCXfG"; /* in the order of the types; a failed renewal is one more renewal */
+    static const char letters[] = "gwkcejhCXfG"; /* in the order of the types; a failed renewal is one more renewal */
     char *rest;
     size_t type = (size_t)(strchr(letters, *word) - letters);
     uint64_t number = strtoull(word + 1, &rest, 10);
@@ -123,6 +149,8 @@ static struct quorum_lease_event event_of(const char *word)
                                                                  : QUORUM_WON};
     if (*rest == ':')
         event.ttl = strtoull(rest + 1, NULL, 10) * MS;
+    if (*word == 'j')
+        event.joined = joined_of(word);
     if (*word == 'k') { /* the next renewal comes without jitter, and is not spread as the first one is */
         event.spread = QUORUM_NEVER;
         event.random = THIRD / 10 + 1;

@@ -185,7 +185,7 @@ static void check_readers_fence(const struct sim_slot *slot, unsigned resource)
 static void check_fences(const struct sim_slot *slot)
 {
     const struct sim_holding *holding = &slot->holding;
-    bool known = is_known(slot->process, redlock_lock_token(holding->lock));
+    bool known = is_known(slot->process, rl_lease_token_text(holding->lock->lease));
     sim_world->totals->fenced += holding->fence && !holding->shared && !known;
     for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
         if (sim_is_on(holding, i) && holding->shared && !known)
@@ -298,7 +298,7 @@ static void check_healing(const struct sim_process *process, const char *bytes, 
     for (unsigned i = 0; i < sim_world->config.slots; i++) {
         const struct sim_holding *holding = &process->slots[i].holding;
         if (holding->lock && is_unconfirmed(holding) && sets_again(bytes, size) &&
-            contains(bytes, size, redlock_lock_token(holding->lock)))
+            contains(bytes, size, rl_lease_token_text(holding->lock->lease)))
             sim_violate(SIM_EXCLUSION, "client %u sets '%s' again, though no majority has confirmed that it has it",
                         process->index + 1, sim_holding_name(holding));
     }

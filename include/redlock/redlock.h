@@ -352,8 +352,9 @@ typedef struct redlock_acquire_options {
  *     rediss://...      the same over TLS, if the library was built with it
  *     unix://[[user]:password@]/path/to/socket[?database=3&timeout_ms=50]
  * User, password and path may be percent-encoded: a % in them must be. For an ACL user with `nopass` write any
- * password: without one the library does not log in. The library resolves a host name off the loop, again at each connect unless a lookup is still running. A repeated address is an error. Every
- * client of a deployment must have the same list: the majority is counted over it.
+ * password: without one the library does not log in. The library resolves a host name off the loop, again at each
+ * connect unless a lookup is still running. A repeated address is an error. Every client of a deployment must have the
+ * same list: the majority is counted over it.
  */
 
 /* ----------------------------------------------------------------------------------------------------- blocking API */
@@ -405,10 +406,10 @@ REDLOCK_API int redlock_release_token(redlock_client *client, const char *resour
                                       redlock_result *result);
 
 /*
- * Extends the lock to at least ttl_ms from now (0: its present ttl, that of the acquire or of a longer extension), if a majority still holds it. Never
- * shortens it: the later of the old end and the new end counts. cap_ms limits renewals, not extensions. After a failure other than LOST the lock stays valid
- * until its old end. No other thread may release this lock meanwhile. Returns OK, LOST, NO_QUORUM, MISCONFIGURED,
- * TOO_SLOW, CANCELLED, INVALID, NO_MEMORY.
+ * Extends the lock to at least ttl_ms from now (0: its present ttl, that of the acquire or of a longer extension), if a
+ * majority still holds it. Never shortens it: the later of the old end and the new end counts. cap_ms limits renewals,
+ * not extensions. After a failure other than LOST the lock stays valid until its old end. No other thread may release
+ * this lock meanwhile. Returns OK, LOST, NO_QUORUM, MISCONFIGURED, TOO_SLOW, CANCELLED, INVALID, NO_MEMORY.
  */
 REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result);
 
@@ -418,7 +419,8 @@ REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_resu
  * request gets it when it is reachable again. Returns OK (a majority deleted it), LOST (it had expired, or a majority
  * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl), CANCELLED
  * (the client is closing, which releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already
- * released; on the client's own thread and in a forked child, where *lock stays), NO_MEMORY (released, but not confirmed).
+ * released; on the client's own thread and in a forked child, where *lock stays), NO_MEMORY (released, but not
+ * confirmed).
  */
 REDLOCK_API int redlock_release(redlock_lock **lock, redlock_result *result);
 
@@ -443,9 +445,9 @@ REDLOCK_API int redlock_attach(struct ev_loop *loop, const char *nodes, const re
 
 /*
  * The asynchronous forms of the blocking functions. OK: the callback will run and gets the status, also of a bad
- * argument. INVALID (NULL, a forked child; or, with the reason in the log, wrong thread, closing client, operations_max),
- * NO_MEMORY: the callback will not run. arg is passed through. On a client of redlock_connect() any thread may call them, and
- * redlock_dispatch() runs the callbacks.
+ * argument. INVALID (NULL, a forked child; or, with the reason in the log, wrong thread, closing client,
+ * operations_max), NO_MEMORY: the callback will not run. arg is passed through. On a client of redlock_connect() any
+ * thread may call them, and redlock_dispatch() runs the callbacks.
  */
 REDLOCK_API int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
 REDLOCK_API int redlock_acquire_async(redlock_client *client, const char *resource,
@@ -551,9 +553,9 @@ REDLOCK_API int redlock_renewal_result(redlock_lock *lock, redlock_result *resul
  *
  * An owner that acquires a lock it already holds gets another handle of it. That takes no round trip, unless the lock
  * must be extended first: because less than minimum_validity_ms is left, or for a longer ttl. From then on the lock is
- * renewed if one of its acquires wanted that, until the latest cap, with the longest notice before its end. Each release
- * ends one handle; the last one frees the lock. After a loss the owner's acquires return REDLOCK_LOST until all handles are
- * released.
+ * renewed if one of its acquires wanted that, until the latest cap, with the longest notice before its end. Each
+ * release ends one handle; the last one frees the lock. After a loss the owner's acquires return REDLOCK_LOST until all
+ * handles are released.
  *
  * The owner is options.owner, or the thread that called redlock_acquire(); in the asynchronous API a lock without
  * options.owner has no owner. Another thread may query, extend and release the handle; the owner stays the thread that

@@ -146,7 +146,9 @@ static bool is_same(struct rl_text a, struct rl_text b)
 static bool is_released(const struct rl_queue *queue, unsigned node, const struct rl_handed *handed)
 {
     const struct rl_lease *lease = queue ? queue->handed : NULL;
-    return lease && lease->queueing.released & quorum_node(node) && is_same(handed->value, rl_lease_value(lease));
+    if (!lease || !rl_lease_is_plain(lease)) /* the release of one that got a fencing token leaves the offer */
+        return false;
+    return lease->queueing.released & quorum_node(node) && is_same(handed->value, rl_lease_value(lease));
 }
 
 void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed)

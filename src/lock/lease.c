@@ -251,7 +251,7 @@ bool rl_lease_deliver(redlock_lock *lock, enum rl_delivery as)
 {
     int state = RL_ON_ITS_WAY;
     if (atomic_compare_exchange_strong(&lock->delivery, &state, (int)as))
-        state = as;
+        state = (int)as;
     return state == RL_DELIVERED;
 }
 

@@ -129,6 +129,7 @@ static void close_and_run(redlock_client *client, const redlock_result *result, 
 
 TEST(inside, closed_client_is_freed_when_the_callback_that_ran_the_loop_has_returned)
 {
+    memset(&closed, 0, sizeof closed);
     scene_attach();
     scene_start_ready_then(&answer, 0, close_and_run);
     scene_until(closed.callbacks == 1);

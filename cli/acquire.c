@@ -159,6 +159,8 @@ static int acquire(const char *resource, struct cli_acquire *how, struct cli_kee
         status = cli_acquire(client, how, &lock, &result);
     if (status == CLI_OK)
         status = hand_out(resource, &lock, &result, keeper);
+    else if (cli_keeper_has_ended(keeper))
+        status = CLI_SYSTEM;
     else if (status == CLI_NOT_OBTAINED)
         status = (int)wanted.conflict;
     cli_close(&client);

@@ -19,9 +19,12 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LINK = 3, PROCESS = 4, OTHERS = 5 }; /* descriptors of the keeper */
+
+enum { PROCESS_ENDED = 1 }; /* exit status of a keeper that got no token */
 
 /* The keeper's reply to the token. */
 struct report {
@@ -147,6 +150,25 @@ static void keep(const char *resource, const redlock_acquire_options *options, c
     cli_close(&client);
 }
 
+/* False: the process has ended, a signal has arrived, or the parent needs no keeper any more. */
+static bool receive_token(int signals, char token[REDLOCK_TOKEN_SIZE])
+{
+    struct pollfd ends[] = {
+        {.fd = LINK, .events = POLLIN}, {.fd = PROCESS, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+
+    do
+        poll(ends, sizeof(ends) / sizeof(ends[0]), -1);
+    while (ends[0].revents == 0 && ends[1].revents == 0 && !read_signals(signals));
+    return ends[0].revents != 0 && read(LINK, token, REDLOCK_TOKEN_SIZE) == REDLOCK_TOKEN_SIZE;
+}
+
+static bool process_has_ended(void)
+{
+    struct pollfd process = {.fd = PROCESS, .events = POLLIN};
+
+    return poll(&process, 1, 0) == 1;
+}
+
 _Noreturn static void become(int link, int process, int loss_signal, const char *resource,
                              const redlock_acquire_options *options)
 {
@@ -155,13 +177,30 @@ _Noreturn static void become(int link, int process, int loss_signal, const char 
     if (!detach(link, process))
         _exit(CLI_SYSTEM);
     int signals = catch_signals();
-    /* End of file: the parent failed, or has ended. */
-    if (signals >= 0 && read(LINK, token, sizeof(token)) == (ssize_t)sizeof(token))
-        keep(resource, options, token, signals, loss_signal);
+    if (signals < 0 || !receive_token(signals, token))
+        _exit(process_has_ended() ? PROCESS_ENDED : CLI_OK);
+    keep(resource, options, token, signals, loss_signal);
     _exit(CLI_OK);
 }
 
 /* --- The parent --- */
+
+static void on_keeper_end(int number)
+{
+    (void)number;
+    cli_acquire_stop();
+}
+
+static void catch_keeper_end(void)
+{
+    const struct sigaction action = {.sa_handler = on_keeper_end, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
+    sigset_t ends;
+
+    sigaction(SIGCHLD, &action, NULL);
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    sigprocmask(SIG_UNBLOCK, &ends, NULL); /* it may have been inherited blocked */
+}
 
 static int open_process(pid_t process)
 {
@@ -181,9 +220,10 @@ int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const
     int links[2] = {-1, -1};
     int descriptor = open_process(process);
 
-    *keeper = (struct cli_keeper){.link = -1};
+    *keeper = (struct cli_keeper){.link = -1, .process = process};
     if (descriptor < 0)
         return CLI_SYSTEM;
+    catch_keeper_end();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, links) == 0)
         keeper->pid = fork();
     if (keeper->pid == 0 && links[1] >= 0) {
@@ -214,6 +254,20 @@ int cli_keeper_take(struct cli_keeper *keeper, const char *token)
     if (report.exit_status != CLI_OK)
         cli_say("the keeper could not adopt the lock: %s", *report.text != '\0' ? report.text : "it has ended");
     return report.exit_status;
+}
+
+bool cli_keeper_has_ended(struct cli_keeper *keeper)
+{
+    int status;
+
+    if (keeper->pid <= 0 || waitpid(keeper->pid, &status, WNOHANG) != keeper->pid)
+        return false;
+    keeper->pid = 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == PROCESS_ENDED)
+        cli_say("process %ld has ended; no lock is acquired for it", (long)keeper->process);
+    else
+        cli_say("the keeper has ended; no lock is acquired");
+    return true;
 }
 
 void cli_keeper_end(struct cli_keeper *keeper)

@@ -17,15 +17,22 @@
 /* --- Interrupts --- */
 
 static volatile sig_atomic_t interrupt;
+static volatile sig_atomic_t stopped;
 static redlock_cancellation *_Atomic cancellation;
 
-static void on_interrupt(int number)
+void cli_acquire_stop(void)
 {
     redlock_cancellation *current = atomic_load(&cancellation);
 
-    interrupt = number;
+    stopped = 1;
     if (current != NULL)
         redlock_cancel(current);
+}
+
+static void on_interrupt(int number)
+{
+    interrupt = number;
+    cli_acquire_stop();
 }
 
 void cli_interrupts_catch(void)
@@ -300,7 +307,7 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
     options.cancellation = own;
     atomic_store(&cancellation, own);
     cli_interrupts_catch();
-    if (interrupt != 0)
+    if (interrupt != 0 || stopped)
         redlock_cancel(own);
     int status = acquire(client, how, &options, lock, result);
     atomic_store(&cancellation, NULL);

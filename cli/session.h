@@ -42,6 +42,9 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
  */
 int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result);
 
+/* Ends an acquire, present or later, as a signal does. For signal handlers. */
+void cli_acquire_stop(void);
+
 /* Ignores SIGPIPE from here on: an operation on the nodes must finish even if standard error is closed. */
 void cli_outlive_readers(void);
 

@@ -158,6 +158,24 @@ TEST(keeper, a_process_that_is_not_there_gets_no_lock)
     ck_assert(real_nothing_left(NULL));
 }
 
+/* The process ends; the keeper is terminated. */
+TEST_ROWS(keeper, a_wait_ends_with_the_process_or_the_keeper, 2)
+{
+    scene_hold(NAME);
+    struct program *program = program_start("-v acquire " NAME " --for %d", (int)program_pid(process));
+    program_shows(program, "first attempt");
+    pid_t keeper = program_child(program_pid(program));
+    ck_assert_int_gt(keeper, 0);
+    if (_i == 0)
+        program_signal(process, SIGKILL);
+    else
+        kill(keeper, SIGTERM);
+    program_exits(program, SYSTEM);
+    program_shows(program, _i == 0 ? "has ended; no lock is acquired for it" : "the keeper has ended");
+    ck_assert_str_eq(program_output(program), "");
+    scene_delete(NAME);
+}
+
 TEST(keeper, a_keeper_of_a_lock_that_is_not_obtained_ends)
 {
     int status;

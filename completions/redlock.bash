@@ -16,6 +16,11 @@ _redlock_value_of() { # PROGRAM COMMAND OPTION
   _redlock_options "$1" "$2" | sed -n "s/^$3 //p"
 }
 
+# The word at this index continues the one before: readline splits at ':' and '=' (COMP_WORDBREAKS).
+_redlock_is_joined() { # INDEX
+  [[ ${COMP_WORDS[$1]-} == [:=]* ]]
+}
+
 # Sets `command` to the command on the line, if there is one before the cursor, and `followed` when a -- is.
 _redlock_look() {
   local i word
@@ -25,12 +30,15 @@ _redlock_look() {
       followed=$i
       return
     elif [[ $word == -* ]]; then
-      if [[ -n $(_redlock_value_of "$program" "$command" "$word") ]]; then
+      if ! _redlock_is_joined $((i + 1)) && [[ -n $(_redlock_value_of "$program" "$command" "$word") ]]; then
         ((i++))
       fi
     elif [[ -z $command ]]; then
       command=$word
     fi
+    while _redlock_is_joined $((i + 1)); do
+      ((i += 2))
+    done
   done
 }
 
@@ -48,6 +56,13 @@ _redlock() {
   local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
   local command='' followed='' value=''
   COMPREPLY=()
+  if [[ $current == '=' ]]; then
+    current=''
+  elif [[ $previous == '=' ]]; then
+    previous=${COMP_WORDS[COMP_CWORD - 2]}
+  elif _redlock_is_joined COMP_CWORD || _redlock_is_joined COMP_CWORD-1; then
+    return # within a list of nodes or a resource
+  fi
   _redlock_look
   if [[ -n $followed ]]; then # a command line of the user's
     if declare -F _command_offset >/dev/null; then

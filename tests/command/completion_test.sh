@@ -12,7 +12,7 @@ complete -p redlock | grep -q 'complete -F _redlock redlock'
 failed=0
 
 completes() { # LINE: prints the sorted completions of its last word
-  read -ra COMP_WORDS <<<"$1"
+  read -ra COMP_WORDS <<<"$(sed 's/[:=]\+/ & /g' <<<"$1")" # readline splits words there, by COMP_WORDBREAKS
   [[ $1 != *' ' ]] || COMP_WORDS+=('')
   COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
   _redlock
@@ -42,6 +42,7 @@ while IFS='|' read -r expected line; do
 done < <(grep -v '^#' "$(dirname "$0")/completions.txt")
 expect_among "$BASHPID" "redlock acquire --for $BASHPID"
 expect_among '/etc/passwd' 'redlock --config /etc/passw'
+expect_among '/etc/passwd' 'redlock --config=/etc/passw'
 expect_among 'true' 'redlock local -- tru'
 expect_among '/etc/passwd' 'redlock local -n 3 -- cat /etc/passw'
 mapfile -t commands < <(redlock --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')

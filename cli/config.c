@@ -50,6 +50,8 @@ static const struct key keys[] = {
     {"tls-server-name", TEXT, OPTION(tls_server_name), 0},
 };
 
+enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+
 /* Shared by the parser's callbacks. */
 struct reading {
     const char *path;
@@ -60,6 +62,7 @@ struct reading {
     bool after_key;      /* a key of the same section came before, which the parser continues with an indented line */
     bool holds_password; /* not in another file */
     bool said;           /* the first error has been reported; later ones are not */
+    int set_in[KEYS];    /* the line that has set the key, or another key's same option; 0: none */
 };
 
 /* Texts that live until the process ends. */
@@ -212,7 +215,7 @@ static bool take_value(struct reading *reading, const struct key *key, const cha
 
 static const struct key *find_key(const char *name, size_t length)
 {
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+    for (size_t i = 0; i < KEYS; i++)
         if (strlen(keys[i].name) == length && strncmp(keys[i].name, name, length) == 0)
             return &keys[i];
     return NULL;
@@ -228,6 +231,17 @@ static bool is_indented_key(const struct reading *reading, const struct key *key
     return key->kind != NODES || (strchr(value, '=') != NULL && find_key(value, length) != NULL);
 }
 
+/* Only nodes add up. Of two values the reader of the file would not know which counts. */
+static bool note_line(struct reading *reading, const struct key *key)
+{
+    for (size_t i = 0; i < KEYS && key->kind != NODES; i++)
+        if (keys[i].offset == key->offset && keys[i].kind != NODES && reading->set_in[i] != 0)
+            return wrong(reading, "%s: line %d has set %s; keep one of the two", key->name, reading->set_in[i],
+                         keys[i].name);
+    reading->set_in[key - keys] = reading->line;
+    return true;
+}
+
 static int on_value(void *user, const char *section, const char *name, const char *value)
 {
     struct reading *reading = user;
@@ -241,7 +255,7 @@ static int on_value(void *user, const char *section, const char *name, const cha
         return wrong(reading, "an indented line continues the key before it, as only nodes can; write each key at the "
                               "beginning of its line");
     reading->after_key = true;
-    return take_value(reading, key, value);
+    return note_line(reading, key) && take_value(reading, key, value);
 }
 
 /* Counts the lines, because the parser does not, and rejects lines that it would split. */

@@ -36,6 +36,8 @@ static const struct {
     {"drift-ppm = 600000\n", "file:1: drift-ppm: '600000' is not a number from 0 to 500000"},
     {"[redlock]\n  prefix = jobs:\n  guard = no\n", "file:3: an indented line continues the key before it"},
     {"nodes = a\n  ttl = 5s\n", "file:2: an indented line continues the key before it"},
+    {"ttl = 5s\nnodes = a\nttl = 6s\n", "file:3: ttl: line 1 has set ttl; keep one of the two"},
+    {"password = a\npassword-file = /dev/null\n", "file:2: password-file: line 1 has set password"},
     {"ttl = 10s\nnodes = " FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY, "file:2: this line is longer than"},
 };
 

@@ -112,7 +112,9 @@ TEST(shared_nodes, the_permits_of_a_semaphore_that_are_taken)
 {
     const char *key = real_key("permits"), *slot = real_key("permits:redlock:slot:1");
     struct program *first = run_with("--permits 3", key), *second = run_with("--permits 3", key);
-    program_output_has(status(key, ""), "' semaphore, 2 permits taken\n");
+    struct program *taken = status(key, "");
+    program_output_has(taken, "' semaphore, 2 permits taken\n");
+    program_output_has(taken, "  replied\n");
     json_is(status(key, "--json"), ".resources[0] | [.state, .permits_taken] | join(\" \")", "semaphore 2");
     is_not_handed_on(first, key, "is a semaphore: only its redlock run can extend or release a permit");
     program_terminates(first);

@@ -135,7 +135,7 @@ struct rl_lease *rl_lease_create_of(struct rl_locks *locks, const char *resource
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
-    atomic_init(&lease->handles.passed_on, true);
+    atomic_init(&lease->passed_on, true);
     lease->may_hold = quorum_all(locks->nodes->count);
     return lease;
 }
@@ -249,9 +249,9 @@ void rl_lease_give(redlock_lock *lock)
 
 bool rl_lease_deliver(redlock_lock *lock, enum rl_delivery as)
 {
-    int state = RL_ON_ITS_WAY;
-    if (atomic_compare_exchange_strong(&lock->delivery, &state, (int)as))
-        state = (int)as;
+    unsigned char state = RL_ON_ITS_WAY;
+    if (atomic_compare_exchange_strong(&lock->delivery, &state, (unsigned char)as))
+        state = (unsigned char)as;
     return state == RL_DELIVERED;
 }
 
@@ -267,7 +267,7 @@ static bool recall_handles(struct rl_lease *lease)
 static bool is_left(struct rl_lease *lease, enum quorum_loss loss)
 {
     if (loss != QUORUM_LOSS_CLOSED)
-        return atomic_load(&lease->handles.passed_on);
+        return atomic_load(&lease->passed_on);
     return !recall_handles(lease) && lease->locks->core->options.leave_locks;
 }
 

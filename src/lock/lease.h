@@ -29,7 +29,7 @@ struct redlock_lock {
     void *event_arg;
     unsigned pending; /* events to report, as bits */
     bool given;       /* events may be reported */
-    atomic_int delivery;
+    atomic_uchar delivery;
 };
 
 /* One of a lease's keys: prefix, resource and a NUL. */
@@ -45,8 +45,7 @@ struct rl_handles {
     struct redlock_lock first; /* the first acquire's handle, in the lease's memory */
     struct redlock_lock *all;
     unsigned count;
-    unsigned notices;      /* events to report, as bits; not 0: in the list of noticed leases */
-    atomic_bool passed_on; /* the token is adopted, or the caller has read it: others may have handles, too */
+    unsigned notices; /* events to report, as bits; not 0: in the list of noticed leases */
 };
 
 /* The lists that a lease may be in. */
@@ -98,6 +97,7 @@ struct rl_lease {
     uint8_t permits;       /* number of permits, if it is a slot of a semaphore or stands for one; otherwise 0 */
     int8_t slot;           /* from 0; -1: none */
     bool shared;           /* held by readers: its keys are sets of tokens */
+    atomic_bool passed_on; /* the token is adopted, or the caller has read it: others may have handles, too */
     struct rl_lease_queueing queueing;
     uint16_t prefix_size;
     uint16_t key_count;

@@ -122,9 +122,13 @@ void rl_round_note(struct rl_round *round, unsigned node, const char *format, ..
     va_end(arguments);
 }
 
+/* With many locks in flight most releases have such a node: the window held back its request until others had granted. */
 static const char *text_of(const struct rl_round *round, unsigned node)
 {
-    return round->text ? round->text[node] : "";
+    quorum_nodes absent = round->rules.tally.voted[QUORUM_ABSENT] & ~round->rules.asked;
+    if (round->text && round->text[node][0])
+        return round->text[node];
+    return absent & quorum_node(node) ? "it never had the key" : "";
 }
 
 static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
@@ -174,8 +178,9 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
     for (unsigned i = 0; i < tally->nodes; i++) {
         result->node[i].outcome = rl_result_outcome(vote_of(round, i));
         result->node[i].latency_us = round->request[i].latency_us;
-        if (round->text)
-            memcpy(result->node[i].text, round->text[i], sizeof result->node[i].text);
+        const char *text = text_of(round, i);
+        if (*text)
+            snprintf(result->node[i].text, sizeof result->node[i].text, "%s", text);
     }
 }
 
@@ -313,10 +318,8 @@ static void start_release(struct rl_round *round)
     start.usable &= ~start.coming;
     rl_round_step(round, &start);
     for (unsigned i = 0; i < round->locks->nodes->count; i++)
-        if (!(targets & quorum_node(i)) && !quorum_round_over(&round->rules)) {
-            rl_round_note(round, i, "it never had the key");
+        if (!(targets & quorum_node(i)) && !quorum_round_over(&round->rules))
             rl_round_count_out(round, i, QUORUM_ABSENT, false, start.now);
-        }
 }
 
 void rl_round_begin(struct rl_round *round)

@@ -106,6 +106,8 @@ TEST(releases, release_goes_to_every_node_of_its_lock)
     scene_start_release(&late, &late.lock);
     expect(SOME, REDLOCK_OK);
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
+    ck_assert_int_eq(late.result.node[2].outcome, REDLOCK_NODE_ABSENT);
+    ck_assert_str_eq(late.result.node[2].text, "it never had the key");
     expect_no_key(SOME);
 }
 

@@ -91,7 +91,7 @@ const char *redlock_lock_token(const redlock_lock *lock)
 {
     if (!lock)
         return "";
-    atomic_store(&lock->lease->passed_on, true);
+    atomic_store(&lock->lease->handles.passed_on, true);
     return rl_lease_token_text(lock->lease);
 }
 

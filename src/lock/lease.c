@@ -135,7 +135,7 @@ struct rl_lease *rl_lease_create_of(struct rl_locks *locks, const char *resource
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
-    atomic_init(&lease->passed_on, true);
+    atomic_init(&lease->handles.passed_on, true);
     lease->may_hold = quorum_all(locks->nodes->count);
     return lease;
 }
@@ -267,7 +267,7 @@ static bool recall_handles(struct rl_lease *lease)
 static bool is_left(struct rl_lease *lease, enum quorum_loss loss)
 {
     if (loss != QUORUM_LOSS_CLOSED)
-        return atomic_load(&lease->passed_on);
+        return atomic_load(&lease->handles.passed_on);
     return !recall_handles(lease) && lease->locks->core->options.leave_locks;
 }
 

@@ -45,7 +45,8 @@ struct rl_handles {
     struct redlock_lock first; /* the first acquire's handle, in the lease's memory */
     struct redlock_lock *all;
     unsigned count;
-    unsigned notices; /* events to report, as bits; not 0: in the list of noticed leases */
+    unsigned notices;      /* events to report, as bits; not 0: in the list of noticed leases */
+    atomic_bool passed_on; /* the token is adopted, or the caller has read it: others may have handles, too */
 };
 
 /* The lists that a lease may be in. */
@@ -97,7 +98,6 @@ struct rl_lease {
     uint8_t permits;       /* number of permits, if it is a slot of a semaphore or stands for one; otherwise 0 */
     int8_t slot;           /* from 0; -1: none */
     bool shared;           /* held by readers: its keys are sets of tokens */
-    atomic_bool passed_on; /* the token is adopted, or the caller has read it: others may have handles, too */
     struct rl_lease_queueing queueing;
     uint16_t prefix_size;
     uint16_t key_count;

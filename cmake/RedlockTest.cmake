@@ -5,6 +5,7 @@
 #     [INTERNAL]     may include "quorum/..." and "src/..." beside the public header
 #     [NO_NOFORK]    needs Check's fork mode (death tests, tests that end in a signal)
 #     [LABELS ...]   unit     pure or scripted, runs under valgrind
+#                    timed    scripted, waits for timeouts
 #                    threads  runs under ThreadSanitizer
 #                    servers  needs redis-server
 #                    timing   measures time: runs alone

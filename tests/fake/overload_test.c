@@ -199,6 +199,7 @@ TEST(three_nodes, acquires_that_give_up_their_wait_take_no_memory)
 {
     enum { MORE = 200 };
     size_t early = 0;
+    scene.options.node_timeout_ms = scene.options.silence_limit_ms = 3600000; /* late nodes would cost texts */
     struct test_allocator *allocator = scene_count_memory();
     scene_attach();
     fill_windows();

@@ -7,7 +7,7 @@
 #include "src/node/carrier.h"
 #include "src/node/script.h"
 
-enum { MANY = 2 * RL_CARRIER_MOST + 1, SOME = 6, TTL_MS = 3000 };
+enum { MANY = 2 * RL_CARRIER_MOST + 1, SOME = 6, TTL_MS = 60000 };
 
 static struct answer acquired[MANY], released[MANY], late;
 
@@ -206,7 +206,6 @@ TEST(releases, close_counts_each_lock_that_a_node_has_not_confirmed)
 /* The user has no right to one of the keys on one node, as while the nodes' users are changed one by one. */
 TEST(releases, key_without_permission_keeps_no_other_on_its_node)
 {
-    scene.options.ttl_ms = 600000;
     scene_attach();
     scene_add_rule(2, 3, &(struct fake_rule){.argument = "lock-2", .skip = true, .reply = FAKE_NOPERM});
     acquire_many(SOME);

@@ -263,12 +263,13 @@ static bool recall_handles(struct rl_lease *lease)
     return all;
 }
 
-/* The keys are left to expire. Whoever has the token may have adopted the lock, and may still hold it. */
+/* The keys are left to expire. Whoever has the token may have adopted the lock, and may still hold it. Of a lock that this
+ * client was about to adopt that is the process that had it before. */
 static bool is_left(struct rl_lease *lease, enum quorum_loss loss)
 {
     if (loss != QUORUM_LOSS_CLOSED)
         return atomic_load(&lease->handles.passed_on);
-    return !recall_handles(lease) && lease->locks->core->options.leave_locks;
+    return recall_handles(lease) ? lease->adopted != NULL : lease->locks->core->options.leave_locks;
 }
 
 static void lost(struct rl_lease *lease, enum quorum_loss loss)

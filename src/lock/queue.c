@@ -205,6 +205,14 @@ bool rl_queue_is_first(const struct rl_waiter *waiter)
     return waiter->queue->first == waiter;
 }
 
+/* The readers of one client have one entry on each node. The next one may have tried together with this one: the removal
+ * would follow its request. */
+static bool is_entered_by_next(const struct rl_queue *queue, const struct rl_waiter *leaving)
+{
+    const struct rl_waiter *next = queue->first;
+    return leaving->shared && next && next->shared && next->turn == queue->turns;
+}
+
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
 {
     struct rl_queue *queue = waiter->queue;
@@ -218,7 +226,7 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
     /* After a success the nodes that granted have removed the entry; the release removes it on the nodes that it goes
      * to. */
     bool offered = queue->offer != NULL;
-    if (rl_handover_end(queue, won) || (!won && !offered))
+    if ((rl_handover_end(queue, won) || (!won && !offered)) && !is_entered_by_next(queue, waiter))
         dequeue(queue);
     queue->rules.enqueued = queue->rules.listed = 0;
     if (!queue->first) {

@@ -424,6 +424,20 @@ TEST_ROWS(leaving, a_close_runs_the_callbacks_that_wait, 2)
     ck_assert_uint_eq(events.count, 0);
 }
 
+/* Another process has the lock, and may hold it. */
+TEST(leaving, an_adoption_that_a_close_cancels_deletes_nothing)
+{
+    static const char token[] = "00000000000000000000000000000000000000aa";
+    for (unsigned node = 0; node < scene.nodes; node++)
+        fake_server_set_key(scene.node[node], "stock", token, 60000);
+    scene_start_adopt(&answer, "stock", NULL, token);
+    wait_for_completions();
+    close_client(false);
+    ck_assert_answer(&answer, REDLOCK_CANCELLED);
+    scene_assert_key(0, 3, "stock", true);
+    scene.keys_may_stay = true;
+}
+
 static void call_in_close(redlock_client *called, const redlock_result *ended, void *arg)
 {
     redlock_lock *none;

@@ -669,4 +669,43 @@ TEST(ends, a_prefix_may_end_like_the_name_of_a_slot)
     assert_acquired();
 }
 
+/* --- Readers of one client --- */
+
+SCENE_CASE(readers, scene_three_nodes);
+
+static bool is_at_rest(void)
+{
+    const struct rl_names names = rl_names_of("stock", 5);
+    const struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names);
+    quorum_nodes all = quorum_all(scene.nodes);
+    return queue && (queue->rules.listening & queue->rules.enqueued & queue->rules.heard & all) == all &&
+           !queue->rules.looking && !queue->rules.trying;
+}
+
+/* They have one entry on each node, and have tried together when the first is cancelled. */
+TEST(readers, a_cancelled_reader_leaves_its_entry_to_the_next)
+{
+    struct answer next;
+    options = *SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .shared = 1);
+    scene_attach();
+    scene_hold_on(0, 3, "stock");
+    redlock_acquire_options cancelled = options;
+    cancelled.cancellation = scene_cancellation();
+    scene_start_acquire(&answer, "stock", &cancelled);
+    scene_start_acquire(&next, "stock", &options);
+    scene_until(is_at_rest());
+    scene_hold_replies(0, 3, "EVALSHA");
+    unsigned before = scene_count(0, SENT_ATTEMPT);
+    for (unsigned i = 0; i < 3; i++)
+        scene_call_waiters(i, "stock");
+    scene_until(scene_count(0, SENT_ATTEMPT) >= before + 2);
+    redlock_cancel(scene.cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    scene_calm(0, 3);
+    scene_until(is_at_rest());
+    scene_assert_key(0, 3, "stock:redlock:queue", true);
+    scene_let_go_on(0, 3, "stock");
+    ck_assert_status(scene_wait(&next), REDLOCK_OK);
+}
+
 TEST_PROGRAM("waiting")

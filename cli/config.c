@@ -231,7 +231,7 @@ static bool is_indented_key(const struct reading *reading, const struct key *key
     return key->kind != NODES || (strchr(value, '=') != NULL && find_key(value, length) != NULL);
 }
 
-/* Only nodes add up. Of two values the reader of the file would not know which counts. */
+/* Refuses a second value, except of nodes, which add up: a reader of the file could not tell which one counts. */
 static bool note_line(struct reading *reading, const struct key *key)
 {
     for (size_t i = 0; i < KEYS && key->kind != NODES; i++)

@@ -15,10 +15,9 @@ struct cli_keeper {
 
 /*
  * Starts the keeper. It has no lock yet. Until it gets one it ends with this process, and with the process that the
- * lock is for; its end stops an acquire (cli_acquire_stop()). Call it before the client is
- * created: a client cannot be used after a fork. options: of the lock; resource and options must live until
- * cli_keeper_take(). loss_signal: sent to the process when the lock is lost; 0: none. Returns CLI_OK, or the exit
- * status after a message.
+ * lock is for; its end stops an acquire (cli_acquire_stop()). Call it before the client is created: a client cannot be
+ * used after a fork. options: of the lock; resource and options must live until cli_keeper_take(). loss_signal: sent to
+ * the process when the lock is lost; 0: none. Returns CLI_OK, or the exit status after a message.
  */
 int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const redlock_acquire_options *options,
                      struct cli_keeper *keeper);

@@ -17,7 +17,7 @@
 /* --- Interrupts --- */
 
 static volatile sig_atomic_t interrupt;
-static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t stopped; /* acquires, by cli_acquire_stop() */
 static redlock_cancellation *_Atomic cancellation;
 
 void cli_acquire_stop(void)

@@ -130,7 +130,8 @@ static void print_node(const struct look *look, uint32_t node, int width)
     if (state->remaining_ms < 0)
         cli_print(CLI_BAD, 0, *result->text != '\0' ? result->text : redlock_outcome_name(result->outcome));
     else if (state->remaining_ms == 0)
-        cli_print(CLI_PLAIN, 0, look->state.permits_taken > 0 ? "replied" : "free"); /* free would mislead */
+        cli_print(CLI_PLAIN, 0,
+                  look->state.permits_taken > 0 ? "replied" : "free"); /* permits are not counted by node */
     else
         printf("%-*s  %8s", REDLOCK_TOKEN_SIZE - 1, state->token, left_text(state->remaining_ms, left));
     if (state->remaining_ms >= 0 && state->waiters > 0)

@@ -263,13 +263,13 @@ static bool recall_handles(struct rl_lease *lease)
     return all;
 }
 
-/* The keys are left to expire. Whoever has the token may have adopted the lock, and may still hold it. Of a lock that this
- * client was about to adopt that is the process that had it before. */
+/* Whether the keys are left to expire. Another process that has the token may hold the lock, also if no caller of this
+ * client has a handle yet. leave_locks is about locks of which a caller has one. */
 static bool is_left(struct rl_lease *lease, enum quorum_loss loss)
 {
-    if (loss != QUORUM_LOSS_CLOSED)
-        return atomic_load(&lease->handles.passed_on);
-    return recall_handles(lease) ? lease->adopted != NULL : lease->locks->core->options.leave_locks;
+    if (loss == QUORUM_LOSS_CLOSED && !recall_handles(lease))
+        return lease->locks->core->options.leave_locks;
+    return atomic_load(&lease->handles.passed_on);
 }
 
 static void lost(struct rl_lease *lease, enum quorum_loss loss)

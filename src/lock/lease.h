@@ -27,9 +27,9 @@ struct redlock_lock {
     struct redlock_lock *next; /* in the lease's list of handles */
     redlock_event_callback event;
     void *event_arg;
-    unsigned pending; /* events to report, as bits */
-    bool given;       /* events may be reported */
-    atomic_uchar delivery;
+    unsigned pending;      /* events to report, as bits */
+    bool given;            /* events may be reported */
+    atomic_uchar delivery; /* enum rl_delivery */
 };
 
 /* One of a lease's keys: prefix, resource and a NUL. */

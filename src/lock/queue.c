@@ -205,8 +205,8 @@ bool rl_queue_is_first(const struct rl_waiter *waiter)
     return waiter->queue->first == waiter;
 }
 
-/* The readers of one client have one entry on each node. The next one may have tried together with this one: the removal
- * would follow its request. */
+/* The readers of one client have one entry on each node. If the next reader has tried together with the leaving one, its
+ * request has set the entry again, and the removal would follow that request. */
 static bool is_entered_by_next(const struct rl_queue *queue, const struct rl_waiter *leaving)
 {
     const struct rl_waiter *next = queue->first;

@@ -122,7 +122,8 @@ void rl_round_note(struct rl_round *round, unsigned node, const char *format, ..
     va_end(arguments);
 }
 
-/* With many locks in flight most releases have such a node: the window held back its request until others had granted. */
+/* The text of a node that the release is not sent to takes no memory: with many locks in flight every second release has
+ * such a node, whose window held the acquire's request back until the other nodes had granted. */
 static const char *text_of(const struct rl_round *round, unsigned node)
 {
     quorum_nodes absent = round->rules.tally.voted[QUORUM_ABSENT] & ~round->rules.asked;

@@ -330,8 +330,9 @@ static void open_link(struct rl_link *link, struct rl_tls *tls, uint16_t port)
     ck_assert_msg(rl_link_open(link, &type, &target, &why), "%s", why.text);
 }
 
-/* The second command is written by the read that completes the handshake. A link that stayed in the list would say
- * that it is not written yet. */
+/* The handshake is kept back, so the flush cannot complete it: the first command stays with TLS. The second command is
+ * written by the read that completes the handshake. A link that stayed in the list would say that it is not written
+ * yet. */
 TEST_ROWS(link, a_link_that_a_read_has_written_is_not_to_be_flushed, 2)
 {
     static const unsigned char owner = 1;
@@ -344,6 +345,7 @@ TEST_ROWS(link, a_link_that_a_read_has_written_is_not_to_be_flushed, 2)
     options.allocator = allocator;
     real_status(rl_tls_create(&options, &tls, &result), REDLOCK_OK, &result);
     ck_assert(rl_link_init(&link, &writes));
+    tls_relay_hold(relay, true);
     open_link(&link, tls, tls_relay_port(relay));
     while (!link.connected)
         ev_run(loop, EVRUN_ONCE);
@@ -352,6 +354,7 @@ TEST_ROWS(link, a_link_that_a_read_has_written_is_not_to_be_flushed, 2)
     ck_assert(link.unwritten && !link.listed);
     ping(&link);
     ck_assert(link.listed);
+    tls_relay_hold(relay, false);
     for (replies = 0; replies < 2;)
         ev_run(loop, EVRUN_ONCE);
     ck_assert(!link.listed && !writes.first);

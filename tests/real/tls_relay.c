@@ -125,7 +125,7 @@ static void turn(void *owner)
     struct tls_relay *relay = owner;
     bool linked = relay->client != NULL;
     struct pollfd watched[WATCHED] = {
-        [LISTENER] = {.fd = relay->listener, .events = POLLIN},
+        [LISTENER] = {.fd = relay->held ? -1 : relay->listener, .events = POLLIN},
         [CLIENT] = {.fd = linked && !relay->held ? relay->client_fd : -1, .events = POLLIN},
         [SERVER] = {.fd = linked ? relay->server_fd : -1, .events = POLLIN}};
     poller_wait(&relay->poller, watched, WATCHED, UINT64_MAX);
@@ -134,7 +134,7 @@ static void turn(void *owner)
         from_client(relay);
     if (watched[SERVER].revents != 0 && relay->client != NULL)
         from_server(relay);
-    if (watched[LISTENER].revents != 0)
+    if (watched[LISTENER].revents != 0 && !relay->held)
         take_client(relay);
 }
 

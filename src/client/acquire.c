@@ -79,6 +79,16 @@ static bool try_next_slot(struct rl_acquire *acquire, int cause)
     return true;
 }
 
+/* Another acquire of the same owner may have got the lock since this one began to wait. */
+static bool reenters_by_now(struct rl_acquire *acquire)
+{
+    const struct rl_names names = rl_lease_names(acquire->base.lease);
+    if (!rl_reentry_decides(acquire, &names))
+        return false;
+    rl_acquire_wait_leave(acquire, NULL);
+    return true;
+}
+
 void rl_acquire_lost(struct rl_acquire *acquire, int cause)
 {
     assert(cause != REDLOCK_OK);
@@ -89,7 +99,7 @@ void rl_acquire_lost(struct rl_acquire *acquire, int cause)
         rl_acquire_complete(acquire, REDLOCK_TIMED_OUT);
     else if (!acquire->wait || (needs_repair(cause) && !acquire->wait->keep_waiting))
         rl_acquire_complete(acquire, cause);
-    else
+    else if (!reenters_by_now(acquire))
         rl_acquire_wait_on(acquire);
 }
 
@@ -200,11 +210,13 @@ void rl_acquire_attempt(struct rl_acquire *acquire)
     redlock_client *client = operation->client;
     int status;
     bool is_first = !operation->round && !acquire->permits;
+    rl_acquire_wait_stop(acquire);
+    if (rl_acquire_queue(acquire) && reenters_by_now(acquire))
+        return;
     rl_round_leave(operation->round);
     operation->round = NULL;
     acquire->raising = false;
     acquire->record = 0;
-    rl_acquire_wait_stop(acquire);
     if (!is_first && !renew_lease(acquire, &status)) {
         rl_acquire_complete(acquire, status);
         return;

@@ -68,7 +68,10 @@ static void extend_first(struct rl_acquire *acquire)
  * protection. */
 static void reenter(struct rl_acquire *acquire, struct rl_lease *lease)
 {
-    assert(!acquire->base.lease && rl_owner_is(lease->owner, acquire->terms.owner));
+    assert(rl_owner_is(lease->owner, acquire->terms.owner));
+    rl_round_leave(acquire->base.round); /* of an attempt that has failed */
+    acquire->base.round = NULL;
+    rl_lease_unref(acquire->base.lease);
     acquire->base.lease = rl_lease_ref(lease);
     if (lease->shared && !acquire->shared) {
         rl_operation_explain(&acquire->base,

@@ -91,6 +91,25 @@ TEST_ROWS(success, a_lock_that_becomes_free_is_acquired, 3)
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
 
+/* Both wait behind another holder. */
+TEST(success, the_second_of_two_waiting_acquires_of_one_owner_re_enters)
+{
+    static const char owner = 0;
+    struct answer second;
+    options.owner = &owner;
+    scene_attach();
+    hold_majority();
+    start();
+    scene_start_acquire(&second, "stock", &options);
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    let_go_of_majority();
+    assert_acquired();
+    ck_assert_status(scene_wait(&second), REDLOCK_OK);
+    ck_assert_uint_eq(redlock_hold_count(answer.lock), 2);
+    ck_assert_status(scene_release(&second, &second.lock), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+
 /* Two nodes hang while they are being connected. */
 TEST(success, a_majority_that_is_connected_makes_a_queue)
 {

@@ -197,7 +197,7 @@ static bool append(struct rl_flight *flight, struct rl_request *request, const c
     rl_requests_append(&flight->sent, request);
     if (!flight->punctual)
         flight->punctual = request;
-    if (!flight->held && quorum_window_admits(&flight->window, flight->bytes)) {
+    if (!flight->held && (request->urgent || quorum_window_admits(&flight->window, flight->bytes))) {
         let_go(flight, request);
     } else {
         request->held = true;

@@ -469,14 +469,6 @@ bool rl_lease_is_on(const struct rl_lease *lease, const struct rl_names *names)
     return same;
 }
 
-bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *other)
-{
-    bool same = lease->key_count == other->key_count;
-    for (unsigned i = 0; same && i < other->key_count; i++)
-        same = is_named(lease, i, rl_lease_resource(other, i));
-    return same;
-}
-
 /* Both lists are sorted. */
 bool rl_lease_has(const struct rl_lease *lease, const struct rl_names *names)
 {

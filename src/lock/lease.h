@@ -244,10 +244,9 @@ static inline struct rl_text rl_lease_resource(const struct rl_lease *lease, uns
 /* The resources, in the lease's memory. */
 struct rl_names rl_lease_names(const struct rl_lease *lease);
 
-/* The lease has all these resources; exactly these; exactly those of the other lease. */
+/* The lease has all these resources; exactly these. */
 bool rl_lease_has(const struct rl_lease *lease, const struct rl_names *names);
 bool rl_lease_is_on(const struct rl_lease *lease, const struct rl_names *names);
-bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *other);
 
 /* The validity left; 0 after its end. Any thread. */
 quorum_duration rl_lease_validity(const struct rl_lease *lease);

@@ -139,14 +139,22 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
     return true;
 }
 
-static void dequeue(struct rl_queue *queue)
+/* With a lease of its own: the queue's may stand for another mode by the time the removal is sent. */
+static void dequeue(struct rl_locks *locks, const struct rl_lease *entered)
 {
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->locks->nodes->count};
-    struct rl_round *round = rl_round_create(queue->locks, queue->lease, RL_COMMAND_DEQUEUE, &terms);
-    if (!round)
+    int status;
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = locks->nodes->count};
+    const struct rl_names names = rl_lease_names(entered);
+    struct rl_lease *leaving = rl_lease_create(locks, &names, &status);
+    if (!leaving)
         return; /* the entries expire by themselves */
-    rl_round_begin(round);
+    leaving->shared = entered->shared;
+    leaving->permits = entered->permits;
+    struct rl_round *round = rl_round_create(locks, leaving, RL_COMMAND_DEQUEUE, &terms);
+    if (round)
+        rl_round_begin(round);
     rl_round_leave(round);
+    rl_lease_unref(leaving);
 }
 
 static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
@@ -227,7 +235,7 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
      * to. */
     bool offered = queue->offer != NULL;
     if ((rl_handover_end(queue, won) || (!won && !offered)) && !is_entered_by_next(queue, waiter))
-        dequeue(queue);
+        dequeue(queue->locks, queue->lease);
     queue->rules.enqueued = queue->rules.listed = 0;
     if (!queue->first) {
         rl_timer_set(&queue->locks->core->timers, &queue->timer, rl_now() + LINGER);
@@ -241,9 +249,8 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
  * client leaves the queue there, unless another of its waiters has that place by now. */
 static void leave_late(struct rl_locks *locks, const struct rl_lease *won)
 {
-    struct rl_queue *queue = rl_queue_find_alike(locks, won);
-    if (queue && !queue->first)
-        dequeue(queue);
+    if (!rl_queue_is_waiting(locks, won))
+        dequeue(locks, won);
 }
 
 void rl_queues_open(struct rl_locks *locks)
@@ -371,7 +378,7 @@ void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *ev
         rl_timer_set(&queue->locks->core->timers, &queue->timer, deadline);
     bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
     if (actions.dequeue)
-        dequeue(queue);
+        dequeue(queue->locks, queue->lease);
     if (actions.withdraw)
         rl_handover_withdraw(queue);
     if (actions.look)

@@ -32,18 +32,11 @@ struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *na
     return queue;
 }
 
-struct rl_queue *rl_queue_find_alike(struct rl_locks *locks, const struct rl_lease *lease)
-{
-    struct rl_queue *queue = *bucket_of(locks, lease);
-    while (queue && !rl_lease_is_alike(queue->lease, lease))
-        queue = queue->next;
-    return queue;
-}
-
 bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease)
 {
-    const struct rl_queue *queue = rl_queue_find_alike(locks, lease);
-    return queue && queue->first;
+    const struct rl_names names = rl_lease_names(lease);
+    const struct rl_queue *queue = rl_queue_find(locks, &names);
+    return queue && queue->first && queue->lease->shared == lease->shared;
 }
 
 void rl_queue_table_add(struct rl_queue *queue)

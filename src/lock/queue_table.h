@@ -13,10 +13,8 @@ struct rl_queue;
 /* The queue for a resource; NULL: no operation waits there, and none has within the last second. */
 struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names);
 
-/* The queue for the lease's resource, in its mode; or NULL. */
-struct rl_queue *rl_queue_find_alike(struct rl_locks *locks, const struct rl_lease *lease);
-
-/* An operation of this client waits for the lease's resource. */
+/* A waiter of this client has, or soon has, the entries on the nodes that one for this lease had: it waits for the same
+ * resources, and both are readers or neither is. */
 bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease);
 
 /* The list with all queues for this resource, and others. count: of resources. */

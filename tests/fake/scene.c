@@ -409,6 +409,7 @@ static bool is_sent(const struct resp_command *command, enum sent what)
 {
     static const enum rl_script_id scripts[] = {[SENT_WAIT] = RL_SCRIPT_WAIT,
                                                 [SENT_UNDO] = RL_SCRIPT_RELEASE,
+                                                [SENT_FREE] = RL_SCRIPT_FREE,
                                                 [SENT_EXTEND] = RL_SCRIPT_EXTEND,
                                                 [SENT_QUERY] = RL_SCRIPT_QUERY};
     if (what == SENT_SET || what == SENT_ATTEMPT)

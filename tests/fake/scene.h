@@ -201,8 +201,8 @@ void scene_lock_and_release(const char *resource);
 /* --- Commands that the nodes received --- */
 
 /* SENT_WAIT: a waiter's script, which enqueues it or polls. SENT_ATTEMPT: a SET, or a waiter's script that acquires the
- * lock if it is free. */
-enum sent { SENT_ANY, SENT_SET, SENT_ATTEMPT, SENT_WAIT, SENT_UNDO, SENT_EXTEND, SENT_QUERY, SENT_KILL };
+ * lock if it is free. SENT_UNDO: a release or undo of one exclusive lock; SENT_FREE: of any other. */
+enum sent { SENT_ANY, SENT_SET, SENT_ATTEMPT, SENT_WAIT, SENT_UNDO, SENT_FREE, SENT_EXTEND, SENT_QUERY, SENT_KILL };
 
 /* Returns the index-th such command that the node has received, with its position among all its commands; NULL if there
  * are fewer. token NULL: any token. */

@@ -263,16 +263,6 @@ bool rl_tls_wants_to_write(const struct ssl_st *link)
     return SSL_want(link) == SSL_WRITING;
 }
 
-enum rl_tls_sight rl_tls_look(struct ssl_st *link)
-{
-    char byte;
-    int got = SSL_peek(link, &byte, 1);
-    if (got > 0)
-        return RL_TLS_DATA;
-    int error = SSL_get_error(link, got);
-    return error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? RL_TLS_NOTHING : RL_TLS_END;
-}
-
 bool rl_tls_is_established(const struct ssl_st *link)
 {
     return SSL_is_init_finished(link);
@@ -356,10 +346,11 @@ static bool explain_error(SSL *link, unsigned long error, char *text, size_t siz
 
 bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *host, char *text, size_t size)
 {
+    char unread;
     text[0] = '\0';
     /* A write to a closed connection leaves no error in the queue; the server's alert may still be unread. */
     if (ERR_peek_error() == 0)
-        rl_tls_look(link);
+        SSL_peek(link, &unread, 1);
     long verdict = SSL_get_verify_result(link);
     if (SSL_get_verify_mode(link) == SSL_VERIFY_NONE || verdict == X509_V_OK)
         return explain_error(link, ERR_peek_error(), text, size);

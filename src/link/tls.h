@@ -35,11 +35,6 @@ void rl_tls_leave(void);
 /* The last write stopped because the socket is full. hiredis may wait for reads instead, and none may come. */
 bool rl_tls_wants_to_write(const struct ssl_st *link);
 
-enum rl_tls_sight { RL_TLS_NOTHING, RL_TLS_DATA, RL_TLS_END };
-
-/* Peeks whether the server has sent application data or closed the connection. Processes TLS messages on the way. */
-enum rl_tls_sight rl_tls_look(struct ssl_st *link);
-
 /* The TLS handshake is complete. */
 bool rl_tls_is_established(const struct ssl_st *link);
 

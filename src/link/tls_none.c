@@ -48,12 +48,6 @@ bool rl_tls_wants_to_write(const struct ssl_st *link)
     return false;
 }
 
-enum rl_tls_sight rl_tls_look(struct ssl_st *link)
-{
-    (void)link;
-    return RL_TLS_NOTHING;
-}
-
 bool rl_tls_is_established(const struct ssl_st *link)
 {
     (void)link;

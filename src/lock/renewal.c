@@ -84,7 +84,7 @@ static void __attribute__((format(printf, 2, 3))) note_failure(struct rl_node *n
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(node->facts.renewal, sizeof node->facts.renewal, format, arguments);
+    vsnprintf(node->renewal_failure, sizeof node->renewal_failure, format, arguments);
     va_end(arguments);
 }
 
@@ -98,7 +98,7 @@ static void part(struct rl_batch *batch)
 static void take_reply(struct rl_batch *batch, struct rl_node *node, const redisReply *reply, quorum_time now)
 {
     if (!rl_batch_is_answer(batch, reply)) {
-        rl_reply_text(reply, node->facts.renewal, sizeof node->facts.renewal);
+        rl_reply_text(reply, node->renewal_failure, sizeof node->renewal_failure);
         if (rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
             part(batch);
         count_all(batch, node->index, QUORUM_REFUSED, now);
@@ -324,7 +324,7 @@ static const char *reason(struct rl_node *node, enum quorum_vote vote)
     if (vote == QUORUM_PENDING || vote == QUORUM_GRANTED)
         return "";
     if (vote != QUORUM_UNREACHABLE || rl_node_can_renew(node, now))
-        return node->facts.renewal;
+        return node->renewal_failure;
     const char *why = rl_node_usable(node, now, false).reason;
     return why && why[0] ? why : "not connected";
 }

@@ -15,7 +15,7 @@ const struct rl_finding rl_findings[] = {
      "its marker names another deployment, or another number of nodes",
      "correct the list of nodes or the deployment's name"},
     {REDLOCK_FINDING_NOT_PERMITTED, UNFIT, "not-permitted", "the user lacks a permission that the guard needs",
-     "add the ACL rules: +info +time +getrange +set +evalsha +eval, and ~ with the marker key"},
+     "add the ACL rules: +info +time +get +getrange +set +evalsha +eval, and ~ with the marker key"},
     {REDLOCK_FINDING_MARKER_TAKEN, UNFIT, "marker-taken",
      "its marker key holds another value, or a newer version's marker",
      "set another marker_key, or delete the key if nothing needs it"},

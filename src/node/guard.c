@@ -193,8 +193,8 @@ static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum
                           (quorum_time)reply->element[RL_GUARD_TIME]->integer * QUORUM_MICROSECOND,
                           (quorum_duration)reply->element[RL_GUARD_MAX_TTL]->integer * QUORUM_MILLISECOND,
                           node->nodes->core->options.drift_ppm);
-    /* If it is full, the marker was not written, so its start differs at each heartbeat. */
-    if (!says(reply->element[RL_GUARD_WHY], "full"))
+    /* Where the marker cannot be written, its start differs at each heartbeat. */
+    if (!(node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA)))
         note_since(node, (uint64_t)reply->element[RL_GUARD_SINCE]->integer);
     bool before = node->quarantine.end > received;
     node->quarantine.end = quorum_time_add(received, left);

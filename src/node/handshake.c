@@ -114,12 +114,25 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
                reply->str);
 }
 
+/* The reply to the first command, whichever that is. */
+static bool has_too_many_clients(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR max number of clients", 25) == 0;
+}
+
 /* Errors that make the connection useless. Other errors concern one step, which the node can do without. */
 static bool is_fatal(unsigned step, const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ERROR &&
            (step == RL_STEP_AUTH || step == RL_STEP_SELECT || rl_reply_is_error(reply, "NOAUTH") ||
-            rl_reply_is_error(reply, "DENIED") || strncmp(reply->str, "ERR max number of clients", 25) == 0);
+            rl_reply_is_error(reply, "DENIED") || has_too_many_clients(reply));
+}
+
+/* The server executes no command, or few, for a while. */
+static bool is_unavailable(const redisReply *reply)
+{
+    return rl_reply_is_error(reply, "BUSY") || rl_reply_is_error(reply, "LOADING") ||
+           rl_reply_is_error(reply, "MASTERDOWN");
 }
 
 /* A server with a renamed AUTH quotes the password: "ERR unknown command 'AUTH', with args beginning with: ...". */
@@ -141,7 +154,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
         char text[RL_NODE_TEXT_SIZE];
         rl_reply_text(answer->reply, text, sizeof text);
         hide_arguments(text);
-        bool permanent = step == RL_STEP_AUTH || step == RL_STEP_SELECT || rl_reply_is_error(answer->reply, "NOAUTH");
+        bool permanent = !has_too_many_clients(answer->reply) && !is_unavailable(answer->reply);
         rl_node_break(node, permanent, "handshake: %.80s", text);
         return;
     }
@@ -297,8 +310,8 @@ bool rl_handshake_start(struct rl_node *node)
 static void kill_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = answer->node;
-    if (answer->kind != RL_ANSWER_REPLY)
-        return; /* still stale: the next connection retries */
+    if (answer->kind != RL_ANSWER_REPLY || is_unavailable(answer->reply))
+        return; /* still stale: the next connection retries, or the next heartbeat's reply */
     node->handshake.stale.client_id[request - node->handshake.kill] = 0;
     if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         rl_log(

@@ -17,7 +17,8 @@ bool rl_handshake_start(struct rl_node *node);
 /* The node's server is also another node's, which has the vote. */
 bool rl_handshake_is_duplicate(const struct rl_node *node);
 
-/* Kills the node's stale connections. Call it before anything else is sent. */
+/* Kills the node's stale connections. Call it before anything else is sent, and before kept undos are sent again; not
+ * while an earlier kill may be in flight. */
 void rl_handshake_settle(struct rl_node *node);
 
 #endif

@@ -418,6 +418,7 @@ static void heartbeat_answered(struct rl_request *request, const struct rl_answe
         heartbeat->again = again && heartbeat->in_flight;
         return;
     }
+    rl_handshake_settle(node); /* kills that the node refused while busy: it has replied to them before the heartbeat */
     if (again)
         rl_node_beat(node);
     if (node->kept.first)

@@ -64,9 +64,8 @@ struct rl_facts {
     char append_fsync[12];
     char marker_why[12];
     char marker_deployment[72];
-    char lacking[512];               /* missing ACL rules */
-    char user[128];                  /* of the last AUTH, truncated; "default" if unnamed */
-    char renewal[RL_NODE_TEXT_SIZE]; /* why the last failed renewal failed on this node */
+    char lacking[512]; /* missing ACL rules */
+    char user[128];    /* of the last AUTH, truncated; "default" if unnamed */
 };
 
 /* What the server says about itself at the handshake. */
@@ -132,6 +131,7 @@ struct rl_node {
     const char *unfit; /* why its vote does not count although it replies; NULL: it counts */
     uint32_t findings; /* bits of enum redlock_finding */
     struct rl_facts facts;
+    char renewal_failure[RL_NODE_TEXT_SIZE]; /* why the last failed renewal failed here, on this connection or before */
     struct rl_node_statistics statistics;
 };
 

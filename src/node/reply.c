@@ -228,14 +228,18 @@ static struct rl_vote query(const redisReply *reply)
     return known ? granted : refused(reply);
 }
 
-/* guard.lua reports why the marker was written: "trusted" if this request has succeeded. */
+static bool is_text(const redisReply *reply, const char *text)
+{
+    return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(text) &&
+           memcmp(reply->str, text, (size_t)reply->len) == 0;
+}
+
+/* guard.lua reports why the marker was written: "trusted" if this request has succeeded. A replica's is not written. */
 static struct rl_vote trust(const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS ||
-        reply->element[RL_GUARD_WHY]->type != REDIS_REPLY_STRING)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS)
         return refused(reply);
-    bool trusted =
-        reply->element[RL_GUARD_WHY]->len == 7 && memcmp(reply->element[RL_GUARD_WHY]->str, "trusted", 7) == 0;
+    bool trusted = is_text(reply->element[RL_GUARD_WHY], "trusted") && is_text(reply->element[RL_GUARD_ROLE], "master");
     return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};
 }
 

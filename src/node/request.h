@@ -1,6 +1,6 @@
 /*
  * One command in flight to one node. It is part of its sender (a fan-out, the node), which must stay in memory
- * until the request's last answer, because hiredis cannot cancel a queued command.
+ * until the request's last answer: the node's replies are matched to the requests by their order.
  */
 #ifndef RL_REQUEST_H
 #define RL_REQUEST_H

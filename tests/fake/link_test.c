@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "src/client/client.h"
 
@@ -144,15 +145,72 @@ TEST(breaking, node_that_closes_after_its_reply_has_voted_and_keeps_the_lock)
     ck_assert_status(scene_wait(&extended), REDLOCK_OK);
 }
 
-TEST(one_link, node_with_too_many_clients_is_tried_again)
+/* The server refuses the connection at accept, or a command of the handshake. The first command is AUTH, SELECT or
+ * another one. */
+static const struct {
+    const char *password;
+    uint32_t database;
+    struct fake_rule rule;
+    int status;
+    const char *words;
+} turned_away[] = {
+    {NULL, 0, {.command = FAKE_ACCEPT, .reply = FAKE_MAXCLIENTS}, REDLOCK_NO_QUORUM, "max number of clients"},
+    {SCENE_SECRET, 0, {.command = FAKE_ACCEPT, .reply = FAKE_MAXCLIENTS}, REDLOCK_NO_QUORUM, "max number of clients"},
+    {NULL, 0, {.command = FAKE_ACCEPT, .reply = FAKE_DENIED}, REDLOCK_MISCONFIGURED, "protected mode"},
+    {SCENE_SECRET, 0, {.command = FAKE_ACCEPT, .reply = FAKE_DENIED}, REDLOCK_MISCONFIGURED, "protected mode"},
+    {NULL, 3, {.command = "SELECT", .skip = true, .reply = FAKE_BUSY}, REDLOCK_NO_QUORUM, "BUSY"},
+};
+
+TEST_ROWS(one_link, node_that_turns_the_client_away_is_tried_again, ROWS(turned_away))
 {
-    const struct fake_rule refuse = {.command = FAKE_ACCEPT, .reply = FAKE_MAXCLIENTS, .ending = FAKE_SHUTDOWN};
-    fake_server_add_rule(scene.node[0], &refuse);
+    struct fake_rule rule = turned_away[_i].rule;
+    if (strcmp(rule.command, FAKE_ACCEPT) == 0)
+        rule.ending = FAKE_SHUTDOWN;
+    scene.options.password = turned_away[_i].password;
+    scene.options.database = turned_away[_i].database;
+    fake_server_set_password(scene.node[0], NULL, turned_away[_i].password);
+    fake_server_add_rule(scene.node[0], &rule);
     scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
-    ck_assert_has(answer.result.node[0].text, "max number of clients");
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), turned_away[_i].status);
+    ck_assert_has(answer.result.node[0].text, turned_away[_i].words);
     fake_server_clear_rules(scene.node[0]);
     assert_whole_again();
+}
+
+/* While the server is busy with a script it executes neither the kill nor the undo behind it. */
+TEST(one_link, a_kill_that_a_busy_server_refused_is_repeated_before_the_undo)
+{
+    unsigned kill, undo;
+    scene_attach();
+    fake_server_add_rule(scene.node[0], &breakings[0]);
+    scene_refuse(0, 1, "CLIENT KILL", 2, FAKE_BUSY);
+    scene_refuse(0, 1, "EVALSHA", 2, FAKE_BUSY);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    scene_wait_for_sent(0, SENT_UNDO, 1);
+    for (unsigned i = 1; i < 3; i++) {
+        rl_node_beat(scene.client->nodes->node);
+        scene_wait_for_sent(0, SENT_UNDO, i + 1);
+    }
+    ck_assert_uint_eq(scene_count(0, SENT_KILL), 3);
+    ck_assert_ptr_nonnull(scene_sent(0, SENT_KILL, NULL, 2, &kill));
+    ck_assert_ptr_nonnull(scene_sent(0, SENT_UNDO, NULL, 2, &undo));
+    ck_assert_uint_lt(kill, undo);
+    assert_whole_again();
+}
+
+/* A network that drops an idle connection tells neither end. */
+TEST(one_link, both_connections_are_kept_alive)
+{
+    int on;
+    scene_attach();
+    const struct rl_node *node = scene.client->nodes->node;
+    rl_listeners_start(scene.client->nodes);
+    scene_until(node->listener.up);
+    const int descriptors[] = {node->link.context->c.fd, node->listener.context->fd};
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(getsockopt(descriptors[i], SOL_SOCKET, SO_KEEPALIVE, &on, &(socklen_t){sizeof on}), 0);
+        ck_assert_int_eq(on, 1);
+    }
 }
 
 /* --- Unexpected replies --- */

@@ -33,6 +33,46 @@ static void five_marked_nodes(void)
     }
 }
 
+/* --- The marker's node --- */
+
+SCENE_CASE(marker, five_marked_nodes);
+
+static void beat(struct rl_node *node)
+{
+    scene_until(!node->heartbeat.in_flight);
+    unsigned long long requests = node->flight.statistics->requests;
+    rl_node_beat(node);
+    scene_until(node->flight.statistics->requests > requests && !node->heartbeat.in_flight);
+}
+
+/* A replica, or a node whose key is taken, reports another start with each heartbeat. It has lost no further locks. */
+TEST_ROWS(marker, a_node_that_cannot_write_its_marker_hastens_no_renewal, 2)
+{
+    fake_server_set_key(scene.node[0], MARKER, "another program's", -1);
+    if (_i) {
+        fake_server_delete_key(scene.node[0], MARKER);
+        fake_server_set_info(scene.node[0], "role", "slave");
+    }
+    scene_attach_only();
+    scene_until(scene_ready_nodes() == 4 && scene.client->nodes->node[0].state == RL_NODE_READY);
+    redlock_lock *lock = scene_lock("stock");
+    quorum_time renewal = lock->lease->timer.due;
+    for (unsigned i = 0; i < 3; i++)
+        beat(scene.client->nodes->node);
+    ck_assert_uint_eq(lock->lease->timer.due, renewal);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+
+TEST(marker, a_node_that_has_become_a_replica_cannot_be_trusted)
+{
+    scene_attach();
+    fake_server_set_info(scene.node[0], "role", "slave");
+    scene_started(&answer, redlock_trust_async(scene.client, scene_completed, scene_cleared(&answer)));
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 4);
+    ck_assert_uint_eq(answer.result.refused, 1);
+}
+
 /* --- One node decides --- */
 
 static struct rl_node *decider(void)

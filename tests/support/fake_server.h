@@ -93,6 +93,7 @@ unsigned fake_server_refuse(struct fake_server *server, const char *command, uns
 #define FAKE_BUSY       "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n"
 #define FAKE_MASTERDOWN "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n"
 #define FAKE_MAXCLIENTS "-ERR max number of clients reached\r\n"
+#define FAKE_DENIED     "-DENIED Redis is running in protected mode because protected mode is enabled.\r\n"
 #define FAKE_GARBAGE    "\001\377\376HTTP/1.1 400 Bad Request\r\n\r\n"
 
 /* --- Immediate faults --------------------------------------------------------------------------------------------- */

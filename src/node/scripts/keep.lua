@@ -7,12 +7,7 @@ local task = ARGV[1]
 local call = redis.call
 -- include fence
 -- include shared
-local function extend(key, ttl)
-  local left = call('PTTL', key)
-  if left >= 0 and left < tonumber(ttl) then -- -1: a foreign lock that never expires
-    call('PEXPIRE', key, ttl)
-  end
-end
+-- include prolong
 local act = {}
 function act.keep(keys, token, ttl)
   for _, holder in ipairs(call('MGET', unpack(keys))) do
@@ -21,7 +16,7 @@ function act.keep(keys, token, ttl)
     end
   end
   for _, key in ipairs(keys) do
-    extend(key, ttl)
+    prolong(key, token, token, ttl)
   end
   return true
 end
@@ -33,9 +28,7 @@ function act.heal(keys, token, ttl)
     end
   end
   for i, key in ipairs(keys) do
-    if holders[i] == token then
-      extend(key, ttl)
-    else
+    if not prolong(key, holders[i], token, ttl) then
       local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
       if type(set) == 'table' and set.err then -- a full node refuses the first one: nothing has been set
         return false

@@ -71,6 +71,11 @@ static const struct {
     {"no connection within", "check that its host is up, and for a firewall in between"},
     {"No route", "check that its host is up, and for a firewall in between"},
     {"No such file", "start the server, or correct the path in the list of nodes"},
+    {"OOM", "raise maxmemory on the server, or free memory"},
+    {"MISCONF", "the server cannot save its data and refuses writes: free disk space; its log has the reason"},
+    {"NOREPLICAS", "set min-replicas-to-write 0 on the server: replicas add no safety to a lock"},
+    {"LOADING", "wait until the server has loaded its data"},
+    {"BUSY", "a script occupies the server: SCRIPT KILL"},
 };
 
 static const char *remedy_for(const char *error)
@@ -147,6 +152,23 @@ static void judge_rights(struct cli_diagnosed_node *node)
     set_remedy(finding, print("on the node: ACL SETUSER %s %s", user, node->status.lacking));
 }
 
+/* An inspection is refused for missing rights, or with the error by which the server refuses new locks. A replica is
+ * refused too; its own finding says why. */
+static bool refuses_locks(const struct cli_diagnosed_node *node, const redlock_node_result *result)
+{
+    static const char of_rights[] = "the user lacks ";
+
+    return is_ready(node) && node->status.usable != 0 && result->outcome == REDLOCK_NODE_REFUSED &&
+           strncmp(result->text, of_rights, sizeof(of_rights) - 1) != 0;
+}
+
+static void judge_refusal(struct cli_diagnosed_node *node, const redlock_node_result *result)
+{
+    if (refuses_locks(node, result))
+        set_remedy(add_to_node(node, "refusing", print("it grants no lock: %.200s", result->text)),
+                   remedy_for(result->text));
+}
+
 static void judge_time(struct cli_diagnosed_node *node, const redlock_options *options)
 {
     int64_t low = node->status.clock_low_us, high = node->status.clock_high_us;
@@ -200,11 +222,13 @@ static bool has_rights(const redlock_node_status *status)
 static void judge_node(struct cli_diagnosed_node *node, const redlock_node_result *result,
                        const redlock_options *options)
 {
-    node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT && has_rights(&node->status);
+    node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT && has_rights(&node->status) &&
+                  !refuses_locks(node, result);
     judge_link(node, result);
     judge_findings(node);
     judge_quarantine(node);
     judge_rights(node);
+    judge_refusal(node, result);
     judge_time(node, options);
     judge_persistence(node, options);
 }

@@ -94,6 +94,7 @@ struct inspect {
     uint32_t latency_us[REDLOCK_NODES_MAX];
     struct quorum_tally tally;
     char text[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE];
+    char refusal[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE]; /* of new locks, although the user may set the key */
 };
 
 /* --------------------------------------------------------------------------------------------------- missing rights */
@@ -147,6 +148,14 @@ static void note_refusal(struct inspect *inspect, struct rl_node *node, const st
         add_rule(facts, "~%s%s", inspect->base.lease->key[0].bytes, uses(probe, LOCK) ? "" : ":redlock:*");
 }
 
+/* A server that would execute SET with NX and XX replies that the syntax is wrong. One that refuses every new lock says
+ * so before it reads the arguments: OOM, MISCONF, NOREPLICAS, LOADING, BUSY. */
+static bool refuses_locks(const struct probe *probe, const redisReply *reply)
+{
+    return strcmp(probe->rule, "set") == 0 && uses(probe, LOCK) && reply->type == REDIS_REPLY_ERROR &&
+           strncmp(reply->str, "ERR syntax", 10) != 0;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- verdict */
 
 static void complete_if_done(struct inspect *inspect)
@@ -179,9 +188,10 @@ static void judge(struct inspect *inspect, struct rl_node *node)
         return;
     if (node->findings & REDLOCK_FINDING_NO_SUBSCRIBE && !strchr(facts->lacking, '&'))
         add_rule(facts, "+subscribe");
+    const char *refusal = inspect->refusal[node->index];
     snprintf(text, sizeof text, "the user lacks %.*s", RL_NODE_TEXT_SIZE - 16, facts->lacking);
-    if (facts->lacking[0])
-        count(inspect, node->index, QUORUM_REFUSED, true, text);
+    if (refusal[0] || facts->lacking[0])
+        count(inspect, node->index, QUORUM_REFUSED, facts->lacking[0] != '\0', refusal[0] ? refusal : text);
     else
         count(inspect, node->index, QUORUM_GRANTED, false, "");
 }
@@ -219,6 +229,8 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
         learn(&node->facts, answer->reply);
     else if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         note_refusal(inspect, node, probe, answer->reply->str);
+    else if (refuses_locks(probe, answer->reply))
+        snprintf(inspect->refusal[node->index], RL_NODE_TEXT_SIZE, "%.*s", RL_NODE_TEXT_SIZE - 1, answer->reply->str);
     assert(inspect->left[node->index] > 0);
     inspect->left[node->index]--;
     judge(inspect, node);

@@ -77,6 +77,27 @@ TEST(no_nodes, what_is_wrong_with_servers_is_named)
     json_is(program, ".findings[0].name", "number"); /* six nodes */
 }
 
+/* The servers refuse every new lock although the user has all rights. */
+static const struct {
+    const char *parameter, *value;
+    const char *error, *remedy;
+} refusing[] = {
+    {"maxmemory", "1", "it grants no lock: OOM ", "raise maxmemory on the server, or free memory"},
+    {"min-replicas-to-write", "1", "it grants no lock: NOREPLICAS ",
+     "set min-replicas-to-write 0 on the server: replicas add no safety to a lock"},
+};
+
+TEST_ROWS(own_nodes, servers_that_refuse_new_locks_are_named, ROWS(refusing))
+{
+    for (size_t i = 0; i < 3; i++)
+        cluster_command(cluster, i, NULL, 0, "CONFIG", "SET", refusing[_i].parameter, refusing[_i].value, NULL);
+    struct program *program = doctor(CRITICAL);
+    json_is(program, "[.working, .nodes[0].works, .nodes[4].works] | join(\" \")", "2 false true");
+    json_is(program, FOUND(0), "refusing");
+    json_is(program, ".nodes[0].findings[0].remedy", refusing[_i].remedy);
+    program_output_has(program, refusing[_i].error);
+}
+
 #define AS_USER "REDLOCK_USER=" PUBLISHED_USER " REDLOCK_PASSWORD=" PUBLISHED_PASSWORD " "
 
 /* The remedy is a command, and it works. */

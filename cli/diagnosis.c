@@ -149,7 +149,10 @@ static void judge_rights(struct cli_diagnosed_node *node)
         return;
     struct cli_finding *finding =
         add_to_node(node, "lacking-rights", print("user %s lacks %.250s", user, node->status.lacking));
-    set_remedy(finding, print("on the node: ACL SETUSER %s %s", user, node->status.lacking));
+    if (strncmp(node->status.lacking, "(more)", 6) == 0 || strstr(node->status.lacking, " (more)") != NULL)
+        set_remedy(finding, "not all rules fit here: grant the user those that redlock(7) lists");
+    else
+        set_remedy(finding, print("on the node: ACL SETUSER %s %s", user, node->status.lacking));
 }
 
 /* An inspection is refused for missing rights, or with the error by which the server refuses new locks. A replica is

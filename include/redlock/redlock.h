@@ -628,7 +628,7 @@ typedef struct redlock_node_status {
     char marker_deployment[72]; /* the deployment's name in its marker */
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves snapshots; 0: it does not; -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "": unknown */
-    char lacking[512];          /* after redlock_inspect(): missing ACL rules, "+pexpire ~jobs/daily" */
+    char lacking[512];          /* after redlock_inspect(): missing ACL rules, "+pexpire ~jobs/daily (more)" */
     char user[128];             /* the ACL user of the last handshake, "default" if unnamed; may be cut */
     char server[16];            /* "redis", "valkey"; "": unknown */
     uint64_t reserved[8];

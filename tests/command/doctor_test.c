@@ -118,6 +118,9 @@ TEST(no_nodes, remedy_for_missing_rights_is_the_command_that_grants_them)
         ck_assert_str_eq(words, "OK");
     }
     program_exits(program_run(AS_USER "doctor " PUBLISHED_PREFIX "daily"), OK);
+    program = program_exits(program_run(AS_USER "doctor --json $(printf %%0500d 0)"), CRITICAL);
+    json_is(program, ".nodes[0].findings[] | select(.name == \"lacking-rights\") | .remedy",
+            "not all rules fit here: grant the user those that redlock(7) lists");
     program = program_run(AS_USER "doctor"); /* this user has no rights for its key */
     program_exits(program, CRITICAL);
     program_output_has(program, "user lock lacks ~redlock-doctor");

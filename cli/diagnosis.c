@@ -1,6 +1,7 @@
 #include "diagnosis.h"
 
 #include "duration.h"
+#include "quarantine.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -132,7 +133,7 @@ static void judge_quarantine(struct cli_diagnosed_node *node)
 {
     char left[CLI_DURATION_SIZE];
 
-    if (!is_ready(node) || node->status.quarantine_ms == 0)
+    if (!is_ready(node) || !cli_quarantine_ends(&node->status))
         return;
     const char *why = strstr(node->status.objection, ": ");
     const char *text = print("it may have lost locks, and grants none for %s%s",
@@ -161,13 +162,13 @@ static bool refuses_locks(const struct cli_diagnosed_node *node, const redlock_n
 {
     static const char of_rights[] = "the user lacks ";
 
-    return is_ready(node) && node->status.usable != 0 && result->outcome == REDLOCK_NODE_REFUSED &&
-           strncmp(result->text, of_rights, sizeof(of_rights) - 1) != 0;
+    return is_ready(node) && (node->status.usable != 0 || cli_quarantine_ends(&node->status)) &&
+           result->outcome == REDLOCK_NODE_REFUSED && strncmp(result->text, of_rights, sizeof(of_rights) - 1) != 0;
 }
 
 static void judge_refusal(struct cli_diagnosed_node *node, const redlock_node_result *result)
 {
-    if (refuses_locks(node, result))
+    if (node->refuses)
         set_remedy(add_to_node(node, "refusing", print("it grants no lock: %.200s", result->text)),
                    remedy_for(result->text));
 }
@@ -225,8 +226,9 @@ static bool has_rights(const redlock_node_status *status)
 static void judge_node(struct cli_diagnosed_node *node, const redlock_node_result *result,
                        const redlock_options *options)
 {
+    node->refuses = refuses_locks(node, result);
     node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT && has_rights(&node->status) &&
-                  !refuses_locks(node, result);
+                  !node->refuses;
     judge_link(node, result);
     judge_findings(node);
     judge_quarantine(node);
@@ -261,7 +263,8 @@ static int64_t recovery(const struct cli_diagnosis *diagnosis)
         uint32_t by_then = 0;
         for (uint32_t j = 0; j < diagnosis->nodes; j++) {
             const struct cli_diagnosed_node *node = &diagnosis->node[j];
-            bool waits = is_ready(node) && node->status.quarantine_ms > 0 && has_rights(&node->status);
+            bool waits =
+                is_ready(node) && cli_quarantine_ends(&node->status) && has_rights(&node->status) && !node->refuses;
             by_then += node->works || (waits && node->status.quarantine_ms <= candidate);
         }
         if (by_then >= diagnosis->quorum && (needed == 0 || candidate < needed))

@@ -4,6 +4,7 @@
 #include "duration.h"
 #include "exit_status.h"
 #include "message.h"
+#include "quarantine.h"
 #include "settings.h"
 #include "waiting.h"
 
@@ -191,14 +192,14 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
 
 /* --- One acquire --- */
 
-/* Whether waiting can help: a majority of the nodes is usable or in quarantine. */
+/* Whether waiting can help: a majority of the nodes is usable, or will be after its quarantine. */
 static bool may_recover(redlock_client *client, const redlock_result *result)
 {
     redlock_node_status node;
     uint32_t there = 0;
 
     for (uint32_t i = 0; i < redlock_nodes(client); i++)
-        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && (node.usable || node.quarantine_ms > 0))
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && (node.usable || cli_quarantine_ends(&node)))
             there++;
     return there >= result->quorum;
 }
@@ -237,7 +238,7 @@ static bool has_quarantine(redlock_client *client)
     redlock_node_status node;
 
     for (uint32_t i = 0; i < redlock_nodes(client); i++)
-        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && node.quarantine_ms > 0)
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && cli_quarantine_ends(&node))
             return true;
     return false;
 }

@@ -72,9 +72,12 @@ TEST(no_nodes, what_is_wrong_with_servers_is_named)
     json_is(program, ".nodes[1].findings[0] | .text + \": \" + .remedy",
             "handshake: NOAUTH Authentication required.: set the password: REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE or "
             "password-file in the config file");
-    json_is(program, ".nodes[2] | [.findings[].name] | index(\"replica\") != null", "true");
+    json_is(program, FOUND(2), "replica"); /* it grants no lock after a quarantine either, so there is no */
+    json_is(program, ".recovers_ms", "null");
     json_is(program, "[.nodes[4,5] | .findings[].name] | index(\"same-server\") != null", "true");
     json_is(program, ".findings[0].name", "number"); /* six nodes */
+    program = program_run("acquire x -n");
+    program_refuses(program, MISCONFIGURED, "; redlock doctor shows the remedy");
 }
 
 /* The servers refuse every new lock although the user has all rights. */
@@ -145,6 +148,11 @@ TEST(no_nodes, new_nodes_are_in_quarantine_until_they_are_trusted)
     json_is(program, "[.nodes[].findings[].name] | unique | join(\" \")", "quarantine");
     json_is(program, ".nodes[0].findings[0].remedy", "wait; or, if no client holds a lock: redlock trust");
     json_is(program, ".recovers_ms | . > 20000 and . < 40000", "true");
+    real_command(3, "CONFIG", "SET", "min-replicas-to-write", "1", NULL);
+    program = doctor(CRITICAL);
+    json_is(program, FOUND(0), "quarantine refusing");
+    json_is(program, ".recovers_ms", "null");
+    real_command(3, "CONFIG", "SET", "min-replicas-to-write", "0", NULL);
     program = program_exits(program_run("trust"), USAGE);
     program_output_has(program, assertion);
     program_errors_have(program, "use --yes if no client holds a lock");

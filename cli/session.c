@@ -36,16 +36,29 @@ static void on_interrupt(int number)
     cli_acquire_stop();
 }
 
+/* Signals whose default action would end the process, and leave a lock or a waiter on the nodes. */
+static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
+enum { INTERRUPTS = sizeof(interrupts) / sizeof(interrupts[0]) };
+
 void cli_interrupts_catch(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     struct sigaction before;
 
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* under nohup(1) */
-            sigaction(numbers[i], &action, NULL);
+    for (size_t i = 0; i < INTERRUPTS; i++)
+        if (sigaction(interrupts[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* under nohup(1) */
+            sigaction(interrupts[i], &action, NULL);
+}
+
+void cli_interrupts_block(void)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    for (size_t i = 0; i < INTERRUPTS; i++)
+        sigaddset(&signals, interrupts[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
 void cli_outlive_readers(void)

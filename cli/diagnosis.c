@@ -72,6 +72,7 @@ static const struct {
     {"no connection within", "check that its host is up, and for a firewall in between"},
     {"No route", "check that its host is up, and for a firewall in between"},
     {"No such file", "start the server, or correct the path in the list of nodes"},
+    {"Too many open files", "raise the limit of open files (ulimit -n)"},
     {"OOM", "raise maxmemory on the server, or free memory"},
     {"MISCONF", "the server cannot save its data and refuses writes: free disk space; its log has the reason"},
     {"NOREPLICAS", "set min-replicas-to-write 0 on the server: replicas add no safety to a lock"},

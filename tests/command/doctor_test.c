@@ -101,6 +101,20 @@ TEST_ROWS(own_nodes, servers_that_refuse_new_locks_are_named, ROWS(refusing))
     program_output_has(program, refusing[_i].error);
 }
 
+/* Some limit allows the client, and no connection. */
+TEST(shared_nodes, limit_of_open_files_is_the_cause_and_has_a_remedy)
+{
+    unsigned named = 0;
+    for (int limit = 8; limit <= 28; limit++) {
+        struct program *program = program_waited(program_shell("ulimit -n %d; exec $R doctor", limit));
+        const char *found = strstr(program_output(program), ": Too many open files");
+        const char *line = "\n      -> raise the limit of open files (ulimit -n)\n";
+        ck_assert_msg(found == NULL || strncmp(strchr(found, '\n'), line, strlen(line)) == 0, "%d: %s", limit, found);
+        named += found != NULL;
+    }
+    ck_assert_uint_gt(named, 0);
+}
+
 #define AS_USER "REDLOCK_USER=" PUBLISHED_USER " REDLOCK_PASSWORD=" PUBLISHED_PASSWORD " "
 
 /* The remedy is a command, and it works. */

@@ -7,6 +7,7 @@
 #include "exit_status.h"
 #include "message.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +40,21 @@ static bool user_config(char path[CLI_SOURCE_SIZE])
     return length > 0 && length < CLI_SOURCE_SIZE;
 }
 
+/* False, after a message: it cannot be looked up, so it may exist, with settings that count. */
+static bool look_up(const char *path, bool *exists)
+{
+    *exists = access(path, F_OK) == 0;
+    if (*exists || errno == ENOENT || errno == ENOTDIR)
+        return true;
+    cli_say("cannot read %s: %s", path, strerror(errno));
+    return false;
+}
+
 /* A file that is named must exist; otherwise the first default file that exists. "": none. */
 static bool find_config(char path[CLI_SOURCE_SIZE])
 {
     const char *named = cli_overrides.config != NULL ? cli_overrides.config : variable("REDLOCK_CONFIG");
+    bool exists = false;
 
     if (named != NULL && *named == '\0') {
         cli_say("the name of the config file is empty: --config names a file");
@@ -54,8 +66,15 @@ static bool find_config(char path[CLI_SOURCE_SIZE])
         cli_say("the name of the config file is longer than %d bytes", CLI_SOURCE_SIZE - 1);
         return false;
     }
-    if (!user_config(path) || access(path, F_OK) != 0)
-        snprintf(path, CLI_SOURCE_SIZE, "%s", access(system_config, F_OK) == 0 ? system_config : "");
+    if (user_config(path) && !look_up(path, &exists))
+        return false;
+    if (exists)
+        return true;
+    snprintf(path, CLI_SOURCE_SIZE, "%s", system_config);
+    if (!look_up(path, &exists))
+        return false;
+    if (!exists)
+        *path = '\0';
     return true;
 }
 

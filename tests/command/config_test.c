@@ -6,6 +6,7 @@
 #include "support/temp_dir.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define NOWHERE "127.0.0.1:1"
 #define RUN     "run -n " real_key("config") " -- true"
@@ -107,6 +108,18 @@ TEST(shared_nodes, the_usual_file_is_found)
     file_write(program_text("%s/redlock/config", base), text, strlen(text));
     program_setting.nodes = NULL;
     program_exits(program_run("XDG_CONFIG_HOME=%s REDLOCK_CONFIG= " RUN, base), 0);
+}
+
+/* It may exist, with settings that count. To root the directory is closed without these capabilities. */
+TEST(no_nodes, usual_file_that_cannot_be_looked_up_is_reported)
+{
+    const char *base = temp_dir_path(temp_dir_make());
+    real_note_descriptors();
+    ck_assert_int_eq(mkdir(program_text("%s/redlock", base), 0), 0);
+    program_setting.nodes = NOWHERE;
+    program_refuses(program_shell("XDG_CONFIG_HOME=%s REDLOCK_CONFIG= exec %s $R " RUN, base,
+                                  geteuid() == 0 ? "setpriv --bounding-set=-dac_override,-dac_read_search" : "env"),
+                    MISCONFIGURED, program_text("cannot read %s/redlock/config: Permission denied", base));
 }
 
 /* What wins over the file, and over the environment. */

@@ -153,7 +153,7 @@ static bool take_command_line(struct cli_settings *settings)
 
 /* --- Checks --- */
 
-bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
+static bool ttl_fits(const struct cli_settings *settings, int64_t ttl_ms, const char *source)
 {
     bool guarded = settings->options.guard != 0;
     int64_t most = guarded ? settings->options.max_ttl_ms : CLI_TTL_MOST_MS;
@@ -163,13 +163,18 @@ bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
     if (ttl_ms >= CLI_TTL_LEAST_MS && ttl_ms <= most)
         return true;
     if (ttl_ms > most && guarded)
-        cli_say("a ttl of %s is above max-ttl, %s, the longest ttl in the deployment; "
+        cli_say("%sa ttl of %s is above max-ttl, %s, the longest ttl in the deployment; "
                 "raise max-ttl in the config file of every machine",
-                cli_duration_exact(ttl_ms, given), cli_duration_exact(most, bound));
+                source, cli_duration_exact(ttl_ms, given), cli_duration_exact(most, bound));
     else
-        cli_say("a ttl of %s is not from %d ms to %s", cli_duration_exact(ttl_ms, given), CLI_TTL_LEAST_MS,
+        cli_say("%sa ttl of %s is not from %d ms to %s", source, cli_duration_exact(ttl_ms, given), CLI_TTL_LEAST_MS,
                 cli_duration_exact(most, bound));
     return false;
+}
+
+bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
+{
+    return ttl_fits(settings, ttl_ms, "");
 }
 
 bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
@@ -180,6 +185,15 @@ bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
         return true;
     cli_say("--cap must be at least the ttl, that is %s, and at most 49 days", cli_duration_exact(ttl_ms, ttl));
     return false;
+}
+
+/* Names the file: the ttl is not from the command line. */
+static bool file_ttl_fits(const struct cli_settings *settings)
+{
+    char source[CLI_SOURCE_SIZE + 2];
+
+    snprintf(source, sizeof(source), "%s: ", settings->config_path);
+    return ttl_fits(settings, settings->options.ttl_ms, source);
 }
 
 static int load(struct cli_settings *settings)
@@ -194,7 +208,7 @@ static int load(struct cli_settings *settings)
     if (settings->options.ttl_ms == 0) /* not in the file */
         settings->options.ttl_ms =
             default_ttl_ms < settings->options.max_ttl_ms ? default_ttl_ms : settings->options.max_ttl_ms;
-    if (!cli_ttl_fits(settings, settings->options.ttl_ms))
+    if (!file_ttl_fits(settings))
         return CLI_MISCONFIGURED;
     snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "%s", settings->config_path);
     if (!take_environment(settings))

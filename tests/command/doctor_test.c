@@ -203,6 +203,17 @@ TEST(no_nodes, trust_asks_on_a_terminal)
     doctor(OK);
 }
 
+/* What the output of trust is redirected to gets no question. */
+TEST(no_nodes, trust_asks_where_the_answer_is_read)
+{
+    scene_cluster(3, NULL);
+    program_setting.terminal = true;
+    struct program *program = program_shell("exec $R trust >/dev/null");
+    program_shows(program, "[y/N] ");
+    program_type(program, "n\n");
+    program_exits(program, NOT_CONFIRMED);
+}
+
 TEST(no_nodes, nodes_of_another_deployment_are_taken_over_by_name)
 {
     scene_cluster(3, NULL);

@@ -109,6 +109,7 @@ static const struct {
     {"doctor a b", "at most one resource"},
     {"doctor ''", "has 0 bytes"},
     {"trust a", "it takes no arguments"},
+    {"REDLOCK_CONFIG=/nonexistent trust a", "it takes no arguments"},
     {"trust --maybe", "'--maybe' is not an option"},
 
     {"bench -t 61s", "--time must be from 1 s to 1 min"},

@@ -141,6 +141,7 @@ static int hand_out(const char *resource, redlock_lock **lock, const redlock_res
 
     if (status == CLI_OK && cli_interrupted() == 0)
         status = write_token(resource, *lock, result, keeper->pid);
+    cli_interrupts_block(); /* a signal that comes after this check must not end us: the lock is handed out */
     if (status == CLI_OK && cli_interrupted() == 0)
         return CLI_OK;
     cli_keeper_end(keeper);

@@ -71,7 +71,7 @@ static int exit_of_error(int error)
 {
     if (error == ENOENT || error == ENOTDIR)
         return CLI_NOT_FOUND;
-    return error == EACCES || error == ENOEXEC || error == EISDIR || error == ELIBBAD ? CLI_NOT_EXECUTABLE : CLI_SYSTEM;
+    return error == ENOMEM || error == EAGAIN || error == EMFILE || error == ENFILE ? CLI_SYSTEM : CLI_NOT_EXECUTABLE;
 }
 
 static pid_t fork_with_signals_blocked(const struct cli_child *child, int report)

@@ -58,6 +58,7 @@ struct reading {
     FILE *file;
     struct cli_settings *settings;
     int line;
+    int error;           /* errno of a failed read; 0: none */
     bool indented;       /* the line */
     bool after_key;      /* a key of the same section came before, which the parser continues with an indented line */
     bool holds_password; /* not in another file */
@@ -120,7 +121,10 @@ char *cli_password_read(const char *path)
         cli_say("cannot read a password from %s: its first line is longer than %d bytes", path, PASSWORD_LINE_SIZE - 2);
     else {
         line[strcspn(line, "\r\n")] = '\0';
-        password = cli_keep(line);
+        if (*line == '\0')
+            cli_say("cannot read a password from %s: its first line is empty", path);
+        else
+            password = cli_keep(line);
     }
     if (file != NULL)
         fclose(file);
@@ -263,9 +267,17 @@ static char *read_line(char *line, int size, void *user)
 {
     struct reading *reading = user;
 
-    if (fgets(line, size, reading->file) == NULL)
+    memset(line, '\n', (size_t)size); /* to find where fgets() has ended the text: the line may have a NUL byte, too */
+    if (fgets(line, size, reading->file) == NULL) {
+        reading->error = ferror(reading->file) ? errno : 0;
         return NULL;
+    }
+    size_t length = (size_t)((char *)memrchr(line, '\0', (size_t)size) - line);
     reading->line++;
+    if (strlen(line) < length) {
+        wrong(reading, "this line has a NUL byte");
+        return NULL;
+    }
     reading->indented = *line == ' ' || *line == '\t';
     if (line[strspn(line, " \t")] == '[')
         reading->after_key = false;
@@ -294,12 +306,11 @@ bool cli_config_read(const char *path, struct cli_settings *settings)
         return false;
     }
     int bad_line = ini_parse_stream(read_line, &reading, on_value, &reading);
-    bool failed = ferror(reading.file) != 0;
-    if (failed)
-        cli_say("cannot read %s: %s", path, strerror(EISDIR));
+    if (reading.error != 0)
+        cli_say("cannot read %s: %s", path, strerror(reading.error));
     else if (bad_line > 0 && !reading.said)
         cli_say("%s:%d: neither 'key = value' nor a [section] nor a ; comment", path, bad_line);
     warn_of_readers(&reading);
     fclose(reading.file);
-    return !failed && bad_line == 0 && !reading.said;
+    return reading.error == 0 && bad_line == 0 && !reading.said;
 }

@@ -1,6 +1,7 @@
 #include "diagnosis.h"
 
 #include "duration.h"
+#include "quarantine.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,6 +72,12 @@ static const struct {
     {"no connection within", "check that its host is up, and for a firewall in between"},
     {"No route", "check that its host is up, and for a firewall in between"},
     {"No such file", "start the server, or correct the path in the list of nodes"},
+    {"Too many open files", "raise the limit of open files (ulimit -n)"},
+    {"OOM", "raise maxmemory on the server, or free memory"},
+    {"MISCONF", "the server cannot save its data and refuses writes: free disk space; its log has the reason"},
+    {"NOREPLICAS", "set min-replicas-to-write 0 on the server: replicas add no safety to a lock"},
+    {"LOADING", "wait until the server has loaded its data"},
+    {"BUSY", "a script occupies the server: SCRIPT KILL"},
 };
 
 static const char *remedy_for(const char *error)
@@ -127,7 +134,7 @@ static void judge_quarantine(struct cli_diagnosed_node *node)
 {
     char left[CLI_DURATION_SIZE];
 
-    if (!is_ready(node) || node->status.quarantine_ms == 0)
+    if (!is_ready(node) || !cli_quarantine_ends(&node->status))
         return;
     const char *why = strstr(node->status.objection, ": ");
     const char *text = print("it may have lost locks, and grants none for %s%s",
@@ -144,7 +151,27 @@ static void judge_rights(struct cli_diagnosed_node *node)
         return;
     struct cli_finding *finding =
         add_to_node(node, "lacking-rights", print("user %s lacks %.250s", user, node->status.lacking));
-    set_remedy(finding, print("on the node: ACL SETUSER %s %s", user, node->status.lacking));
+    if (strncmp(node->status.lacking, "(more)", 6) == 0 || strstr(node->status.lacking, " (more)") != NULL)
+        set_remedy(finding, "not all rules fit here: grant the user those that redlock(7) lists");
+    else
+        set_remedy(finding, print("on the node: ACL SETUSER %s %s", user, node->status.lacking));
+}
+
+/* An inspection is refused for missing rights, or with the error by which the server refuses new locks. A replica is
+ * refused too; its own finding says why. */
+static bool refuses_locks(const struct cli_diagnosed_node *node, const redlock_node_result *result)
+{
+    static const char of_rights[] = "the user lacks ";
+
+    return is_ready(node) && (node->status.usable != 0 || cli_quarantine_ends(&node->status)) &&
+           result->outcome == REDLOCK_NODE_REFUSED && strncmp(result->text, of_rights, sizeof(of_rights) - 1) != 0;
+}
+
+static void judge_refusal(struct cli_diagnosed_node *node, const redlock_node_result *result)
+{
+    if (node->refuses)
+        set_remedy(add_to_node(node, "refusing", print("it grants no lock: %.200s", result->text)),
+                   remedy_for(result->text));
 }
 
 static void judge_time(struct cli_diagnosed_node *node, const redlock_options *options)
@@ -200,11 +227,14 @@ static bool has_rights(const redlock_node_status *status)
 static void judge_node(struct cli_diagnosed_node *node, const redlock_node_result *result,
                        const redlock_options *options)
 {
-    node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT && has_rights(&node->status);
+    node->refuses = refuses_locks(node, result);
+    node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT && has_rights(&node->status) &&
+                  !node->refuses;
     judge_link(node, result);
     judge_findings(node);
     judge_quarantine(node);
     judge_rights(node);
+    judge_refusal(node, result);
     judge_time(node, options);
     judge_persistence(node, options);
 }
@@ -234,7 +264,8 @@ static int64_t recovery(const struct cli_diagnosis *diagnosis)
         uint32_t by_then = 0;
         for (uint32_t j = 0; j < diagnosis->nodes; j++) {
             const struct cli_diagnosed_node *node = &diagnosis->node[j];
-            bool waits = is_ready(node) && node->status.quarantine_ms > 0 && has_rights(&node->status);
+            bool waits =
+                is_ready(node) && cli_quarantine_ends(&node->status) && has_rights(&node->status) && !node->refuses;
             by_then += node->works || (waits && node->status.quarantine_ms <= candidate);
         }
         if (by_then >= diagnosis->quorum && (needed == 0 || candidate < needed))

@@ -22,6 +22,7 @@ struct cli_diagnosed_node {
     redlock_node_status status;
     uint32_t round_trip_us; /* 0: none */
     bool works;             /* it would grant a lock now */
+    bool refuses;           /* the server refuses every new lock, in quarantine or not */
     unsigned count;
     struct cli_finding finding[CLI_FINDINGS_MAX];
 };

@@ -214,6 +214,15 @@ static int open_process(pid_t process)
     return descriptor;
 }
 
+/* Otherwise the loss of the lock would be silent. */
+static bool may_signal(pid_t process, int descriptor)
+{
+    if (syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) == 0)
+        return true;
+    cli_say("--loss-signal: may not signal process %ld: %s", (long)process, strerror(errno));
+    return false;
+}
+
 int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const redlock_acquire_options *options,
                      struct cli_keeper *keeper)
 {
@@ -223,6 +232,10 @@ int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const
     *keeper = (struct cli_keeper){.link = -1, .process = process};
     if (descriptor < 0)
         return CLI_SYSTEM;
+    if (loss_signal != 0 && !may_signal(process, descriptor)) {
+        close(descriptor);
+        return CLI_SYSTEM;
+    }
     catch_keeper_end();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, links) == 0)
         keeper->pid = fork();

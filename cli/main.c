@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 enum { OPTIONS_MAX = 48 };
+enum { WORD = 1 }; /* getopt_long's value for a word that is not an option */
 enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT, GLOBAL_VERSION, GLOBAL_HELP };
 
 const struct cli_option cli_global_options[] = {
@@ -39,6 +40,7 @@ struct parser {
     struct option longs[OPTIONS_MAX];
     char shorts[2 * OPTIONS_MAX + 3];
     size_t count;
+    int words; /* that are not options */
 };
 
 static void parser_add(struct parser *parser, const struct cli_option *options)
@@ -147,11 +149,13 @@ static int refuse_option(const struct cli_command *command, const struct parser 
     return refuse_unknown(command, word, cli_quote(word, quoted));
 }
 
-/* Parses the options from argv[1] on. Returns -1 to continue, otherwise the exit status. */
+/* Parses the options from argv[1] on; the other words move to argv[1] and on, if the parser returns them. Returns -1 to
+ * continue, otherwise the exit status. */
 static int take_options(const struct cli_command *command, struct parser *parser, int argc, char **argv)
 {
     int id;
 
+    parser->words = 0;
     optind = 0; /* glibc: start again */
     opterr = 0;
     while ((id = getopt_long(argc, argv, parser->shorts, parser->longs, NULL)) != -1) {
@@ -161,7 +165,9 @@ static int take_options(const struct cli_command *command, struct parser *parser
             return printf("redlock %s\n", redlock_version()), CLI_OK;
         if (id == '?' || id == ':')
             return refuse_option(command, parser, id, argv);
-        if (!take_global(id) && !command->take(id, optarg))
+        if (id == WORD)
+            argv[++parser->words] = optarg;
+        else if (!take_global(id) && !command->take(id, optarg))
             return CLI_USAGE;
     }
     return -1;
@@ -189,7 +195,7 @@ static int find_end(const struct cli_command *command, int argc, char **argv)
 
 static int run_command(const struct cli_command *command, int argc, char **argv)
 {
-    struct parser parser = {.shorts = ":"};
+    struct parser parser = {.shorts = "-:"}; /* -: options may follow words, also with POSIXLY_CORRECT */
     int end = find_end(command, argc, argv);
     struct cli_arguments arguments = {.command = end < argc ? argv + end + 1 : NULL};
 
@@ -200,8 +206,11 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
     int status = take_options(command, &parser, end, argv);
     if (status >= 0)
         return status;
-    arguments.words = argv + optind;
-    arguments.count = end - optind;
+    while (optind < end) /* behind a -- */
+        argv[++parser.words] = argv[optind++];
+    argv[parser.words + 1] = NULL;
+    arguments.words = argv + 1;
+    arguments.count = parser.words;
     return command->run(&arguments);
 }
 

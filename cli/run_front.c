@@ -187,9 +187,13 @@ static void take_signal(struct front *front, int number, pid_t sender)
         give_foreground(front); /* CMD has continued, and may have been stopped again */
     else if (front->group > 0 && number == SIGCONT)
         resume(front);
-    else if (front->group > 0)
+    else if (front->group > 0) {
+        /* From the terminal it came to our group, so we have the foreground: fg of a job that runs in the background
+         * sends no SIGCONT. */
+        if (number == SIGINT || number == SIGQUIT || number == SIGTSTP)
+            give_foreground(front);
         signal_group(front, number);
-    else if (!front->started && front->holder > 0)
+    } else if (!front->started && front->holder > 0)
         interrupt_waiting(front, number);
 }
 

@@ -3,8 +3,8 @@
 
 #include "child.h"
 #include "message.h"
+#include "tree.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +32,40 @@ static const char *first_resource(const struct cli_acquire *acquire)
     return first;
 }
 
-static void unblock_signals(void)
+/* Signals that end redlock, and the end of a child. The others, of the terminal, have their usual effect. */
+static sigset_t catch_signals(void)
 {
-    sigset_t none;
+    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
+    sigset_t caught;
 
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigemptyset(&caught);
+    sigaddset(&caught, SIGCHLD);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (!cli_child_ignores(numbers[i])) /* a blocked signal arrives even if it is ignored */
+            sigaddset(&caught, numbers[i]);
+    sigprocmask(SIG_SETMASK, &caught, NULL);
+    return caught;
+}
+
+/* Waits for the command's end. Returns 0, or the signal that arrived before it. */
+static int await(pid_t pid, int *status)
+{
+    const sigset_t caught = catch_signals();
+
+    while (waitpid(pid, status, WNOHANG) == 0) {
+        int number = sigwaitinfo(&caught, NULL);
+        if (number > 0 && number != SIGCHLD)
+            return number;
+    }
+    return 0;
+}
+
+/* Ends the command with all that it has started: this process is a subreaper. */
+static void terminate(const struct cli_run *run)
+{
+    const struct cli_tree tree = {.root = getpid(), .strangers = run->strangers, .stranger_count = run->stranger_count};
+
+    cli_tree_terminate(&tree);
 }
 
 void cli_run_on_lost(const struct cli_run *run, bool killed)
@@ -56,10 +84,14 @@ void cli_run_on_lost(const struct cli_run *run, bool killed)
     }
     struct cli_child child = {.argv = argv, .environment = environ, .terminal = -1, .parent_signal = SIGTERM};
     pid_t pid = cli_child_start(&child, &status);
-    unblock_signals();
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (pid > 0 && cli_child_exit(status) != 0)
-        cli_say("the command of --on-lost failed: exit status %d", cli_child_exit(status));
     free(line);
+    if (pid < 0)
+        return;
+    int number = await(pid, &status);
+    if (number != 0) {
+        terminate(run);
+        cli_interrupt_with(number);
+    } else if (cli_child_exit(status) != 0) {
+        cli_say("the command of --on-lost failed: exit status %d", cli_child_exit(status));
+    }
 }

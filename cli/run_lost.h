@@ -8,7 +8,7 @@
 
 /*
  * Runs it and waits for its end. Call it in the front, when no process of CMD is left. killed: the process with the
- * lock was killed. From here on signals end the front, and with it the command.
+ * lock was killed. A signal ends the command, with its processes; then cli_interrupt_again() ends the front by it.
  */
 void cli_run_on_lost(const struct cli_run *run, bool killed);
 

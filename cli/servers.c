@@ -182,6 +182,8 @@ static void say_last_words(const struct cli_servers *servers, const struct serve
         *--end = '\0';
     char *line = strrchr(text, '\n');
     bool is_missing = strstr(text, strerror(ENOENT)) != NULL;
+    if (*text == '\0')
+        snprintf(text, sizeof(text), "it ended without a message; is it a Redis server?");
     cli_say("%s did not start: %s%s", servers->program, line != NULL ? line + 1 : text,
             is_missing ? "; install it, or choose another with --server" : "");
 }

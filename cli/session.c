@@ -4,6 +4,7 @@
 #include "duration.h"
 #include "exit_status.h"
 #include "message.h"
+#include "quarantine.h"
 #include "settings.h"
 #include "waiting.h"
 
@@ -35,16 +36,29 @@ static void on_interrupt(int number)
     cli_acquire_stop();
 }
 
+/* Signals whose default action would end the process, and leave a lock or a waiter on the nodes. */
+static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
+enum { INTERRUPTS = sizeof(interrupts) / sizeof(interrupts[0]) };
+
 void cli_interrupts_catch(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     struct sigaction before;
 
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* under nohup(1) */
-            sigaction(numbers[i], &action, NULL);
+    for (size_t i = 0; i < INTERRUPTS; i++)
+        if (sigaction(interrupts[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* under nohup(1) */
+            sigaction(interrupts[i], &action, NULL);
+}
+
+void cli_interrupts_block(void)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    for (size_t i = 0; i < INTERRUPTS; i++)
+        sigaddset(&signals, interrupts[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
 void cli_outlive_readers(void)
@@ -191,14 +205,14 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
 
 /* --- One acquire --- */
 
-/* Whether waiting can help: a majority of the nodes is usable or in quarantine. */
+/* Whether waiting can help: a majority of the nodes is usable, or will be after its quarantine. */
 static bool may_recover(redlock_client *client, const redlock_result *result)
 {
     redlock_node_status node;
     uint32_t there = 0;
 
     for (uint32_t i = 0; i < redlock_nodes(client); i++)
-        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && (node.usable || node.quarantine_ms > 0))
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && (node.usable || cli_quarantine_ends(&node)))
             there++;
     return there >= result->quorum;
 }
@@ -237,7 +251,7 @@ static bool has_quarantine(redlock_client *client)
     redlock_node_status node;
 
     for (uint32_t i = 0; i < redlock_nodes(client); i++)
-        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && node.quarantine_ms > 0)
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && cli_quarantine_ends(&node))
             return true;
     return false;
 }

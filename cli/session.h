@@ -35,10 +35,10 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
                                  redlock_result *result);
 
 /*
- * Acquires, with a status line on a terminal. SIGINT, SIGTERM and SIGHUP end the wait: the result is then
- * REDLOCK_CANCELLED, nothing is left on the nodes, and the caller calls cli_interrupt_again() when everything is
- * closed. From the first call on these signals only set a flag. Returns CLI_OK, or the exit status after a message;
- * without one after a signal.
+ * Acquires, with a status line on a terminal. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGALRM end the
+ * wait: the result is then REDLOCK_CANCELLED, nothing is left on the nodes, and the caller calls cli_interrupt_again()
+ * when everything is closed. From the first call on these signals only set a flag. Returns CLI_OK, or the exit status
+ * after a message; without one after a signal.
  */
 int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result);
 
@@ -48,8 +48,11 @@ void cli_acquire_stop(void);
 /* Ignores SIGPIPE from here on: an operation on the nodes must finish even if standard error is closed. */
 void cli_outlive_readers(void);
 
-/* From here on SIGINT, SIGTERM and SIGHUP set a flag that ends an acquire, present or later. */
+/* From here on these signals set a flag that ends an acquire, present or later. */
 void cli_interrupts_catch(void);
+
+/* From here on they stay pending: none has an effect any more. */
+void cli_interrupts_block(void);
 
 /* The signal that arrived; 0: none yet. */
 int cli_interrupted(void);

@@ -7,6 +7,7 @@
 #include "exit_status.h"
 #include "message.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +40,21 @@ static bool user_config(char path[CLI_SOURCE_SIZE])
     return length > 0 && length < CLI_SOURCE_SIZE;
 }
 
+/* False, after a message: it cannot be looked up, so it may exist, with settings that count. */
+static bool look_up(const char *path, bool *exists)
+{
+    *exists = access(path, F_OK) == 0;
+    if (*exists || errno == ENOENT || errno == ENOTDIR)
+        return true;
+    cli_say("cannot read %s: %s", path, strerror(errno));
+    return false;
+}
+
 /* A file that is named must exist; otherwise the first default file that exists. "": none. */
 static bool find_config(char path[CLI_SOURCE_SIZE])
 {
     const char *named = cli_overrides.config != NULL ? cli_overrides.config : variable("REDLOCK_CONFIG");
+    bool exists = false;
 
     if (named != NULL && *named == '\0') {
         cli_say("the name of the config file is empty: --config names a file");
@@ -54,8 +66,15 @@ static bool find_config(char path[CLI_SOURCE_SIZE])
         cli_say("the name of the config file is longer than %d bytes", CLI_SOURCE_SIZE - 1);
         return false;
     }
-    if (!user_config(path) || access(path, F_OK) != 0)
-        snprintf(path, CLI_SOURCE_SIZE, "%s", access(system_config, F_OK) == 0 ? system_config : "");
+    if (user_config(path) && !look_up(path, &exists))
+        return false;
+    if (exists)
+        return true;
+    snprintf(path, CLI_SOURCE_SIZE, "%s", system_config);
+    if (!look_up(path, &exists))
+        return false;
+    if (!exists)
+        *path = '\0';
     return true;
 }
 
@@ -134,7 +153,7 @@ static bool take_command_line(struct cli_settings *settings)
 
 /* --- Checks --- */
 
-bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
+static bool ttl_fits(const struct cli_settings *settings, int64_t ttl_ms, const char *source)
 {
     bool guarded = settings->options.guard != 0;
     int64_t most = guarded ? settings->options.max_ttl_ms : CLI_TTL_MOST_MS;
@@ -144,13 +163,18 @@ bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
     if (ttl_ms >= CLI_TTL_LEAST_MS && ttl_ms <= most)
         return true;
     if (ttl_ms > most && guarded)
-        cli_say("a ttl of %s is above max-ttl, %s, the longest ttl in the deployment; "
+        cli_say("%sa ttl of %s is above max-ttl, %s, the longest ttl in the deployment; "
                 "raise max-ttl in the config file of every machine",
-                cli_duration_exact(ttl_ms, given), cli_duration_exact(most, bound));
+                source, cli_duration_exact(ttl_ms, given), cli_duration_exact(most, bound));
     else
-        cli_say("a ttl of %s is not from %d ms to %s", cli_duration_exact(ttl_ms, given), CLI_TTL_LEAST_MS,
+        cli_say("%sa ttl of %s is not from %d ms to %s", source, cli_duration_exact(ttl_ms, given), CLI_TTL_LEAST_MS,
                 cli_duration_exact(most, bound));
     return false;
+}
+
+bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
+{
+    return ttl_fits(settings, ttl_ms, "");
 }
 
 bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
@@ -161,6 +185,15 @@ bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
         return true;
     cli_say("--cap must be at least the ttl, that is %s, and at most 49 days", cli_duration_exact(ttl_ms, ttl));
     return false;
+}
+
+/* Names the file: the ttl is not from the command line. */
+static bool file_ttl_fits(const struct cli_settings *settings)
+{
+    char source[CLI_SOURCE_SIZE + 2];
+
+    snprintf(source, sizeof(source), "%s: ", settings->config_path);
+    return ttl_fits(settings, settings->options.ttl_ms, source);
 }
 
 static int load(struct cli_settings *settings)
@@ -175,7 +208,7 @@ static int load(struct cli_settings *settings)
     if (settings->options.ttl_ms == 0) /* not in the file */
         settings->options.ttl_ms =
             default_ttl_ms < settings->options.max_ttl_ms ? default_ttl_ms : settings->options.max_ttl_ms;
-    if (!cli_ttl_fits(settings, settings->options.ttl_ms))
+    if (!file_ttl_fits(settings))
         return CLI_MISCONFIGURED;
     snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "%s", settings->config_path);
     if (!take_environment(settings))

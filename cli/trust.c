@@ -74,10 +74,9 @@ static bool is_confirmed(void)
 {
     char answer[64];
 
-    printf("Are you sure that no client holds a lock? [y/N] ");
-    fflush(stdout);
+    fprintf(stderr, "Are you sure that no client holds a lock? [y/N] "); /* the output may go to a file */
     if (fgets(answer, sizeof(answer), stdin) == NULL)
-        return putchar('\n'), false;
+        return fputc('\n', stderr), false;
     answer[strcspn(answer, "\r\n")] = '\0';
     return strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
 }
@@ -128,10 +127,10 @@ static int run(const struct cli_arguments *arguments)
 {
     redlock_client *client;
     int status;
-    const struct cli_settings *settings = cli_settings_get(&status);
 
     if (arguments->count > 0)
         return cli_misused("it takes no arguments: all nodes are trusted");
+    const struct cli_settings *settings = cli_settings_get(&status);
     if (settings == NULL)
         return status;
     if (settings->options.guard == 0) {

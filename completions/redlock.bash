@@ -48,6 +48,7 @@ _redlock_complete_value() {
     PID) mapfile -t COMPREPLY < <(compgen -W "\$\$ $(cd /proc && echo [0-9]*)" -- "$2") ;;
     SIGNAL) mapfile -t COMPREPLY < <(compgen -W "HUP INT QUIT ABRT KILL USR1 USR2 ALRM TERM" -- "$2") ;;
     NAME) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
+    PROGRAM) mapfile -t COMPREPLY < <(compgen -c -- "$2") ;;
     *) COMPREPLY=() ;;
   esac
 }

@@ -28,6 +28,8 @@ function __redlock_complete_value # KIND
             printf '%s\n' HUP INT QUIT ABRT KILL USR1 USR2 ALRM TERM
         case NAME
             __fish_complete_users
+        case PROGRAM
+            complete -C (commandline -ct)
     end
 end
 

@@ -628,7 +628,7 @@ typedef struct redlock_node_status {
     char marker_deployment[72]; /* the deployment's name in its marker */
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves snapshots; 0: it does not; -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "": unknown */
-    char lacking[512];          /* after redlock_inspect(): missing ACL rules, "+pexpire ~jobs/daily" */
+    char lacking[512];          /* after redlock_inspect(): missing ACL rules, "+pexpire ~jobs/daily (more)" */
     char user[128];             /* the ACL user of the last handshake, "default" if unnamed; may be cut */
     char server[16];            /* "redis", "valkey"; "": unknown */
     uint64_t reserved[8];
@@ -654,8 +654,8 @@ REDLOCK_API int redlock_trust_async(redlock_client *client, redlock_callback cal
  * For diagnosis: tries every command that the library uses, on all nodes, on the keys of this resource, without any
  * effect; and reads the fields of redlock_node_status that need it (fewer without permission for CONFIG GET). The
  * server records each refusal in its ACL LOG. Waits until every node has replied or timed out. result: a node is
- * GRANTED, or REFUSED with the missing ACL rules. Returns OK (nothing is missing on a majority), NO_QUORUM,
- * MISCONFIGURED, CANCELLED, INVALID, NO_MEMORY.
+ * GRANTED, or REFUSED with the missing ACL rules, or with the error by which the server refuses new locks. Returns OK
+ * (nothing is missing on a majority), NO_QUORUM, MISCONFIGURED, CANCELLED, INVALID, NO_MEMORY.
  */
 REDLOCK_API int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result);
 REDLOCK_API int redlock_inspect_async(redlock_client *client, const char *resource, size_t size,

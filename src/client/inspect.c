@@ -25,6 +25,7 @@
 #define CHANNEL        "$channel"
 #define NAME           "$name"
 
+#define HELPER_KEYS    ":redlock:*"     /* behind the resource's key */
 #define NOBODYS_SUFFIX ":redlock:probe" /* fits in RL_SUFFIX_MAX */
 #define NO_SCRIPT      "0000000000000000000000000000000000000000"
 #define NO_NUMBER      "?"
@@ -94,6 +95,7 @@ struct inspect {
     uint32_t latency_us[REDLOCK_NODES_MAX];
     struct quorum_tally tally;
     char text[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE];
+    char refusal[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE]; /* of new locks, although the user may set the key */
 };
 
 /* --------------------------------------------------------------------------------------------------- missing rights */
@@ -107,19 +109,43 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-static void __attribute__((format(printf, 2, 3))) add_rule(struct rl_facts *facts, const char *format, ...)
+/* Stands for rules that do not fit: a rule that is cut is another rule. The second one for helper keys, without whose
+ * rights locks work. */
+#define MORE         "(more)"
+#define MORE_HELPERS MORE HELPER_KEYS
+
+static void add_rule(struct rl_facts *facts, const char *rule)
 {
-    char rule[sizeof facts->lacking / 2];
-    size_t used = strlen(facts->lacking);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(rule, sizeof rule, format, arguments);
-    va_end(arguments);
-    for (char *c = rule; *c; c++)
-        if (*c <= ' ' || *c > '~')
-            *c = '?';
-    if (!has_word(facts->lacking, rule) && used + strlen(rule) + 2 < sizeof facts->lacking)
+    size_t used = strlen(facts->lacking), size = strlen(rule);
+    bool is_helper = size > strlen(HELPER_KEYS) && strcmp(rule + size - strlen(HELPER_KEYS), HELPER_KEYS) == 0;
+    if (has_word(facts->lacking, rule))
+        return;
+    if (used + 1 + size + sizeof " " MORE " " MORE_HELPERS > sizeof facts->lacking)
+        rule = is_helper ? MORE_HELPERS : MORE;
+    if (!has_word(facts->lacking, rule))
         snprintf(facts->lacking + used, sizeof facts->lacking - used, "%s%s", used ? " " : "", rule);
+}
+
+static void add_command(struct rl_facts *facts, const char *name)
+{
+    char rule[32];
+    snprintf(rule, sizeof rule, "+%s", name);
+    add_rule(facts, rule);
+}
+
+/* A pattern that matches the name itself. '?' stands for a byte that redis-cli would not take as part of a word. */
+static void add_pattern(struct rl_facts *facts, char kind, const char *name, size_t size, const char *suffix)
+{
+    char rule[1 + 2 * RL_KEY_MAX + sizeof HELPER_KEYS] = {kind};
+    size_t length = 1;
+    for (size_t i = 0; i < size && i < RL_KEY_MAX; i++) {
+        bool is_plain = name[i] > ' ' && name[i] <= '~' && name[i] != '"' && name[i] != '\'';
+        if (is_plain && strchr("*?[]\\", name[i]))
+            rule[length++] = '\\';
+        rule[length++] = is_plain ? name[i] : '?';
+    }
+    snprintf(rule + length, sizeof rule - length, "%s", suffix);
+    add_rule(facts, rule);
 }
 
 static bool uses(const struct probe *probe, const char *word)
@@ -134,17 +160,27 @@ static bool uses(const struct probe *probe, const char *word)
 static void note_refusal(struct inspect *inspect, struct rl_node *node, const struct probe *probe, const char *error)
 {
     struct rl_facts *facts = &node->facts;
+    const redlock_options *options = &node->nodes->core->options;
     bool command = strstr(error, " command") && !strstr(error, "mentioned in the command");
     if (command && strcmp(probe->word[0], "EVAL") == 0 && has_word(facts->lacking, "+eval"))
         return; /* recorded already, and the error says no more */
     if (command)
-        add_rule(facts, "+%s", probe->rule);
+        add_command(facts, probe->rule);
     else if (strstr(error, "channel"))
-        add_rule(facts, "&%s*", node->nodes->core->options.channel_prefix);
+        add_pattern(facts, '&', options->channel_prefix, strlen(options->channel_prefix), "*");
     else if (uses(probe, MARKER))
-        add_rule(facts, "~%s", node->nodes->core->options.marker_key);
+        add_pattern(facts, '~', options->marker_key, strlen(options->marker_key), "");
     else if (!uses(probe, NOBODYS)) /* that key is there to test the command */
-        add_rule(facts, "~%s%s", inspect->base.lease->key[0].bytes, uses(probe, LOCK) ? "" : ":redlock:*");
+        add_pattern(facts, '~', inspect->base.lease->key[0].bytes, inspect->base.lease->key[0].size,
+                    uses(probe, LOCK) ? "" : HELPER_KEYS);
+}
+
+/* A server that would execute SET with NX and XX replies that the syntax is wrong. One that refuses every new lock says
+ * so before it reads the arguments: OOM, MISCONF, NOREPLICAS, LOADING, BUSY. */
+static bool refuses_locks(const struct probe *probe, const redisReply *reply)
+{
+    return strcmp(probe->rule, "set") == 0 && uses(probe, LOCK) && reply->type == REDIS_REPLY_ERROR &&
+           strncmp(reply->str, "ERR syntax", 10) != 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- verdict */
@@ -178,10 +214,11 @@ static void judge(struct inspect *inspect, struct rl_node *node)
     if (!(inspect->asked & quorum_node(node->index)) || inspect->left[node->index] || !tried)
         return;
     if (node->findings & REDLOCK_FINDING_NO_SUBSCRIBE && !strchr(facts->lacking, '&'))
-        add_rule(facts, "+subscribe");
+        add_command(facts, "subscribe");
+    const char *refusal = inspect->refusal[node->index];
     snprintf(text, sizeof text, "the user lacks %.*s", RL_NODE_TEXT_SIZE - 16, facts->lacking);
-    if (facts->lacking[0])
-        count(inspect, node->index, QUORUM_REFUSED, true, text);
+    if (refusal[0] || facts->lacking[0])
+        count(inspect, node->index, QUORUM_REFUSED, facts->lacking[0] != '\0', refusal[0] ? refusal : text);
     else
         count(inspect, node->index, QUORUM_GRANTED, false, "");
 }
@@ -219,6 +256,8 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
         learn(&node->facts, answer->reply);
     else if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         note_refusal(inspect, node, probe, answer->reply->str);
+    else if (refuses_locks(probe, answer->reply))
+        snprintf(inspect->refusal[node->index], RL_NODE_TEXT_SIZE, "%.*s", RL_NODE_TEXT_SIZE - 1, answer->reply->str);
     assert(inspect->left[node->index] > 0);
     inspect->left[node->index]--;
     judge(inspect, node);

@@ -32,6 +32,7 @@ expect_among /etc/passwd 'redlock --config /etc/passw'
 expect_among root 'redlock --user roo'
 expect_among $fish_pid "redlock acquire --for $fish_pid"
 expect_among true 'redlock local -- tru'
+expect_among true 'redlock local --server tru'
 expect_among /etc/passwd 'redlock local -n 3 -- cat /etc/passw'
 for name in (redlock --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
     expect_among $name "redlock $name"

@@ -44,6 +44,7 @@ expect_among "$BASHPID" "redlock acquire --for $BASHPID"
 expect_among '/etc/passwd' 'redlock --config /etc/passw'
 expect_among '/etc/passwd' 'redlock --config=/etc/passw'
 expect_among 'true' 'redlock local -- tru'
+expect_among 'true' 'redlock local --server tru'
 expect_among '/etc/passwd' 'redlock local -n 3 -- cat /etc/passw'
 mapfile -t commands < <(redlock --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
 [ ${#commands[@]} -ge 7 ] || failed=1

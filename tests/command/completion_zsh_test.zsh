@@ -20,6 +20,7 @@ compadd() {
 _files() { offered+=(files) }
 _users() { offered+=(users) }
 _cmdstring() { offered+=(commands) }
+_command_names() { offered+=(programs) }
 _normal() { offered+=("normal:$words[CURRENT]/$CURRENT") }
 
 expect() { # EXPECTED LINE
@@ -46,6 +47,7 @@ expect '-n' 'redlock local -n'
 expect files 'redlock --config f'
 expect users 'redlock --user u'
 expect commands 'redlock run --on-lost c'
+expect programs 'redlock local --server p'
 expect $$ "redlock acquire --for $$"
 expect normal:tru/1 'redlock local -- tru'
 expect normal:/etc/pa/2 'redlock run x -- cat /etc/pa'

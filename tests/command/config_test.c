@@ -6,6 +6,7 @@
 #include "support/temp_dir.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define NOWHERE "127.0.0.1:1"
 #define RUN     "run -n " real_key("config") " -- true"
@@ -28,7 +29,7 @@ static const struct {
     {"database = -1\n", "file:1: database: '-1' is not a number"},
     {"password-file = /nonexistent/password\n", "cannot read a password from /nonexistent/password"},
     {"nodes = 127.0.0.1:99999\n", "port '99999' is not a number"},
-    {"nodes = a\nttl = 60s\n", "a ttl of 60.0 s is above max-ttl, 30.0 s"},
+    {"nodes = a\nttl = 60s\n", "/file: a ttl of 60.0 s is above max-ttl, 30.0 s"},
     {"nodes = a\nttl = 0\n", "file:2: ttl: '0' is not from 1 ms to 24.0 h"},
     {"max-ttl = 99d\n", "file:1: max-ttl: '99d' is not from 1 ms to 24.0 h"},
     {"timeout = 0\n", "file:1: timeout: '0' is not from 1 ms to 60 min"},
@@ -40,6 +41,15 @@ static const struct {
     {"password = a\npassword-file = /dev/null\n", "file:2: password-file: line 1 has set password"},
     {"ttl = 10s\nnodes = " FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY, "file:2: this line is longer than"},
 };
+
+/* Also in the last line, which may have no end. */
+TEST_ROWS(no_nodes, nul_byte_in_a_file_is_reported, 2)
+{
+    static const char text[] = "nodes = a\nprefix = a\0b\nguard = no\n";
+    program_setting.config = scene_file("");
+    file_write(program_setting.config, text, _i == 0 ? sizeof text - 1 : sizeof "nodes = a\nprefix = a\0b" - 1);
+    program_refuses(program_run(RUN), MISCONFIGURED, "file:2: this line has a NUL byte");
+}
 
 TEST_ROWS(no_nodes, error_in_a_file_is_reported_with_its_line, ROWS(wrong))
 {
@@ -55,12 +65,20 @@ static const struct {
     {"--config /nonexistent/file " RUN, "cannot read /nonexistent/file: No such file"},
     {"--config '' " RUN, "the name of the config file is empty"},
     {"--config /etc " RUN, "cannot read /etc: Is a directory"},
+    {"--config /proc/self/mem " RUN, "cannot read /proc/self/mem: Input/output error"},
     {"REDLOCK_NODES=" NOWHERE " REDLOCK_PASSWORD_FILE=/dev/zero " RUN, "/dev/zero: its first line is longer than"},
 };
 
 TEST_ROWS(no_nodes, unreadable_file_is_reported, ROWS(unreadable))
 {
     program_refuses(program_run("%s", unreadable[_i].line), MISCONFIGURED, unreadable[_i].says);
+}
+
+TEST(no_nodes, empty_line_is_no_password)
+{
+    const char *path = scene_file("\nsecret\n");
+    program_refuses(program_run("REDLOCK_NODES=" NOWHERE " REDLOCK_PASSWORD_FILE=%s " RUN, path), MISCONFIGURED,
+                    program_text("cannot read a password from %s: its first line is empty", path));
 }
 
 /* A file that only names a password file holds no secret. */
@@ -107,6 +125,18 @@ TEST(shared_nodes, the_usual_file_is_found)
     file_write(program_text("%s/redlock/config", base), text, strlen(text));
     program_setting.nodes = NULL;
     program_exits(program_run("XDG_CONFIG_HOME=%s REDLOCK_CONFIG= " RUN, base), 0);
+}
+
+/* It may exist, with settings that count. To root the directory is closed without these capabilities. */
+TEST(no_nodes, usual_file_that_cannot_be_looked_up_is_reported)
+{
+    const char *base = temp_dir_path(temp_dir_make());
+    real_note_descriptors();
+    ck_assert_int_eq(mkdir(program_text("%s/redlock", base), 0), 0);
+    program_setting.nodes = NOWHERE;
+    program_refuses(program_shell("XDG_CONFIG_HOME=%s REDLOCK_CONFIG= exec %s $R " RUN, base,
+                                  geteuid() == 0 ? "setpriv --bounding-set=-dac_override,-dac_read_search" : "env"),
+                    MISCONFIGURED, program_text("cannot read %s/redlock/config: Permission denied", base));
 }
 
 /* What wins over the file, and over the environment. */

@@ -72,9 +72,47 @@ TEST(no_nodes, what_is_wrong_with_servers_is_named)
     json_is(program, ".nodes[1].findings[0] | .text + \": \" + .remedy",
             "handshake: NOAUTH Authentication required.: set the password: REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE or "
             "password-file in the config file");
-    json_is(program, ".nodes[2] | [.findings[].name] | index(\"replica\") != null", "true");
+    json_is(program, FOUND(2), "replica"); /* it grants no lock after a quarantine either, so there is no */
+    json_is(program, ".recovers_ms", "null");
     json_is(program, "[.nodes[4,5] | .findings[].name] | index(\"same-server\") != null", "true");
     json_is(program, ".findings[0].name", "number"); /* six nodes */
+    program = program_run("acquire x -n");
+    program_refuses(program, MISCONFIGURED, "; redlock doctor shows the remedy");
+}
+
+/* The servers refuse every new lock although the user has all rights. */
+static const struct {
+    const char *parameter, *value;
+    const char *error, *remedy;
+} refusing[] = {
+    {"maxmemory", "1", "it grants no lock: OOM ", "raise maxmemory on the server, or free memory"},
+    {"min-replicas-to-write", "1", "it grants no lock: NOREPLICAS ",
+     "set min-replicas-to-write 0 on the server: replicas add no safety to a lock"},
+};
+
+TEST_ROWS(own_nodes, servers_that_refuse_new_locks_are_named, ROWS(refusing))
+{
+    for (size_t i = 0; i < 3; i++)
+        cluster_command(cluster, i, NULL, 0, "CONFIG", "SET", refusing[_i].parameter, refusing[_i].value, NULL);
+    struct program *program = doctor(CRITICAL);
+    json_is(program, "[.working, .nodes[0].works, .nodes[4].works] | join(\" \")", "2 false true");
+    json_is(program, FOUND(0), "refusing");
+    json_is(program, ".nodes[0].findings[0].remedy", refusing[_i].remedy);
+    program_output_has(program, refusing[_i].error);
+}
+
+/* Some limit allows the client, and no connection. */
+TEST(shared_nodes, limit_of_open_files_is_the_cause_and_has_a_remedy)
+{
+    unsigned named = 0;
+    for (int limit = 8; limit <= 28; limit++) {
+        struct program *program = program_waited(program_shell("ulimit -n %d; exec $R doctor", limit));
+        const char *found = strstr(program_output(program), ": Too many open files");
+        const char *line = "\n      -> raise the limit of open files (ulimit -n)\n";
+        ck_assert_msg(found == NULL || strncmp(strchr(found, '\n'), line, strlen(line)) == 0, "%d: %s", limit, found);
+        named += found != NULL;
+    }
+    ck_assert_uint_gt(named, 0);
 }
 
 #define AS_USER "REDLOCK_USER=" PUBLISHED_USER " REDLOCK_PASSWORD=" PUBLISHED_PASSWORD " "
@@ -97,6 +135,9 @@ TEST(no_nodes, remedy_for_missing_rights_is_the_command_that_grants_them)
         ck_assert_str_eq(words, "OK");
     }
     program_exits(program_run(AS_USER "doctor " PUBLISHED_PREFIX "daily"), OK);
+    program = program_exits(program_run(AS_USER "doctor --json $(printf %%0500d 0)"), CRITICAL);
+    json_is(program, ".nodes[0].findings[] | select(.name == \"lacking-rights\") | .remedy",
+            "not all rules fit here: grant the user those that redlock(7) lists");
     program = program_run(AS_USER "doctor"); /* this user has no rights for its key */
     program_exits(program, CRITICAL);
     program_output_has(program, "user lock lacks ~redlock-doctor");
@@ -121,6 +162,11 @@ TEST(no_nodes, new_nodes_are_in_quarantine_until_they_are_trusted)
     json_is(program, "[.nodes[].findings[].name] | unique | join(\" \")", "quarantine");
     json_is(program, ".nodes[0].findings[0].remedy", "wait; or, if no client holds a lock: redlock trust");
     json_is(program, ".recovers_ms | . > 20000 and . < 40000", "true");
+    real_command(3, "CONFIG", "SET", "min-replicas-to-write", "1", NULL);
+    program = doctor(CRITICAL);
+    json_is(program, FOUND(0), "quarantine refusing");
+    json_is(program, ".recovers_ms", "null");
+    real_command(3, "CONFIG", "SET", "min-replicas-to-write", "0", NULL);
     program = program_exits(program_run("trust"), USAGE);
     program_output_has(program, assertion);
     program_errors_have(program, "use --yes if no client holds a lock");
@@ -155,6 +201,17 @@ TEST(no_nodes, trust_asks_on_a_terminal)
     doctor(CRITICAL);
     program_exits(answer("y\n"), 0);
     doctor(OK);
+}
+
+/* What the output of trust is redirected to gets no question. */
+TEST(no_nodes, trust_asks_where_the_answer_is_read)
+{
+    scene_cluster(3, NULL);
+    program_setting.terminal = true;
+    struct program *program = program_shell("exec $R trust >/dev/null");
+    program_shows(program, "[y/N] ");
+    program_type(program, "n\n");
+    program_exits(program, NOT_CONFIRMED);
 }
 
 TEST(no_nodes, nodes_of_another_deployment_are_taken_over_by_name)

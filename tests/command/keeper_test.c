@@ -158,6 +158,25 @@ TEST(keeper, a_process_that_is_not_there_gets_no_lock)
     ck_assert(real_nothing_left(NULL));
 }
 
+/* A process of another user: for root, without the capability to signal it, one that has changed its user. */
+TEST(keeper, process_that_may_not_be_signalled_gets_no_lock)
+{
+    int other = 1;
+    if (geteuid() == 0) {
+        struct program *program = program_shell("exec setpriv --reuid=65534 sh -c 'echo pid=$$.; exec sleep 60'");
+        other = program_number(program, "pid=");
+    }
+    const char *line =
+        program_text("%s $R acquire " NAME " --for %d", geteuid() == 0 ? "setpriv --bounding-set=-kill" : "", other);
+    program_refuses(program_shell("exec %s --loss-signal TERM", line), SYSTEM,
+                    program_text("may not signal process %d", other));
+    ck_assert(real_nothing_left(NULL));
+    struct program *program = program_exits(program_shell("exec %s --json", line), 0);
+    pid_t keeper = (pid_t)atol(scene_json(program, ".keeper"));
+    kill(keeper, SIGTERM);
+    check_that_it_ends(keeper);
+}
+
 /* The process ends; the keeper is terminated. */
 TEST_ROWS(keeper, a_wait_ends_with_the_process_or_the_keeper, 2)
 {

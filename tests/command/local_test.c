@@ -65,6 +65,8 @@ TEST(no_nodes, without_a_server_it_says_so)
     struct program *program = program_run("REDLOCK_SERVER_PROGRAM=/nonexistent/redis-server local -- true");
     program_refuses(program, SYSTEM, "/nonexistent/redis-server: No such file");
     program_says_in_one_line(program, "; install it, or choose another with --server");
+    program_refuses(program_run("local --server /bin/true -- true"), SYSTEM,
+                    "/bin/true did not start: it ended without a message");
     program_refuses(program_run("TMPDIR=/nonexistent/directory local -- true"), SYSTEM,
                     "in /nonexistent/directory: No such file");
 }

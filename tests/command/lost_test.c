@@ -106,14 +106,25 @@ TEST(shared_nodes, failure_of_the_command_is_reported_and_changes_no_exit_status
     program_errors_have(program, "the command of --on-lost failed: exit status 3\n");
 }
 
-TEST(shared_nodes, signal_ends_redlock_and_the_command)
+/* Also processes that the command has started. */
+static const struct {
+    const char *on_lost;
+    int number;
+} signals[] = {
+    {"echo pid=$$; exec sleep 60", SIGTERM},
+    {"sleep 60 & echo pid=$!; wait", SIGTERM},
+    {"sleep 60 & echo pid=$!; wait", SIGHUP},
+    {"(setsid sleep 60 & echo pid=$!); exec sleep 60", SIGUSR1},
+};
+
+TEST_ROWS(shared_nodes, signal_ends_redlock_and_the_command, ROWS(signals))
 {
-    struct program *program = start("1h", "echo pid=$$; exec sleep 60");
+    struct program *program = start("1h", signals[_i].on_lost);
     program_shows(program, "in\n");
     scene_delete(NAME);
     pid_t command = program_number(program, "\npid=");
-    program_signal(program, SIGTERM);
-    program_exits(program, -SIGTERM);
+    program_signal(program, signals[_i].number);
+    program_exits(program, -signals[_i].number);
     ck_assert(program_soon_gone(command));
 }
 

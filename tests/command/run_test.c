@@ -47,6 +47,7 @@ static const struct {
     {"run " NAME " -- sh -c 'kill -INT $$'", 128 + SIGINT, NULL},
     {"run " NAME " -- /nonexistent/program", 127, "'/nonexistent/program': No such file"},
     {"run " NAME " -- /etc/passwd", 126, "'/etc/passwd': Permission denied"},
+    {"run " NAME " -- /$(printf %0300d 0)", 126, "File name too long"},
     {"run -n --nodes 127.0.0.1:1,127.0.0.1:2,127.0.0.1:3 x -- echo ran", NO_QUORUM,
      "127.0.0.1:2 cannot connect: Connection refused"},
     {"run --wait 200ms --nodes 127.0.0.1:1 x -- echo ran", NO_QUORUM, NULL},

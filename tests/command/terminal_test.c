@@ -190,6 +190,37 @@ TEST(terminal, a_job_in_the_background_does_not_take_the_terminal)
     goes_on_and_ends(shell);
 }
 
+static bool has_foreground(void *shell)
+{
+    return program_foreground(shell) == program_child(program_pid(shell)); /* redlock leads the job's group */
+}
+
+/* bash(1) sends no SIGCONT to such a job, so redlock learns of its foreground by the key. */
+static const struct {
+    const char *key, *shows;
+} keys[] = {{"\x1a", "Stopped"}, {"\x03", "after"}};
+
+TEST_ROWS(terminal, a_job_that_is_brought_to_the_foreground_while_it_runs_gets_the_terminals_keys, ROWS(keys))
+{
+    struct program *shell = program_shell("PS1='shell$ ' exec bash --norc --noediting -i");
+    program_shows(shell, "shell$ ");
+    type_run(shell, "echo be\"\"gun; while :; do sleep 0.02; done", " &");
+    program_shows(shell, "begun");
+    program_type(shell, "fg; echo st''atus=$?\n");
+    ck_assert(wait_until(has_foreground, shell, PROGRAM_SOON_MS));
+    program_type(shell, keys[_i].key);
+    if (_i == 1)
+        ck_assert(real_nothing_left(NULL));
+    program_type(shell, "echo af''ter\n");
+    program_shows(shell, keys[_i].shows);
+    program_shows(shell, "after");
+    if (_i == 1) /* the interrupt has ended the shell's line, too */
+        ck_assert_ptr_null(strstr(program_output(shell), "status="));
+    else
+        program_type(shell, "kill %1; fg\n");
+    ck_assert(real_nothing_left(NULL));
+}
+
 TEST(terminal, the_end_of_the_terminal_ends_its_command)
 {
     struct program *shell = start_shell();

@@ -1,6 +1,7 @@
 /* redlock acquire, extend and release: a lock that is passed from one process to the next as the text of its token. */
 #include "scene.h"
 
+#include "support/clock.h"
 #include "support/server_program.h"
 
 #include <signal.h>
@@ -142,17 +143,38 @@ TEST(shared_nodes, extension_never_gives_an_end_to_a_lock_without_one)
     program_exits(program_run("release %s forever", key), 0);
 }
 
-TEST(shared_nodes, an_interrupt_ends_the_waiting_and_leaves_nothing)
+static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
+
+TEST_ROWS(shared_nodes, an_interrupt_ends_the_waiting_and_leaves_nothing, ROWS(interrupts))
 {
-    const char *key = real_key("interrupted");
+    const char *key = real_key("interrupted"), *queue = real_key("interrupted:redlock:queue");
     scene_hold(key);
     struct program *waiter = program_start("acquire %s -v", key);
     program_shows(waiter, "first attempt: held by another client");
-    program_signal(waiter, SIGINT);
-    program_exits(waiter, -SIGINT);
+    ck_assert(wait_until(real_all_reply, &(struct real_number){{"ZCARD", queue}, 1, 1}, REAL_SOON_MS));
+    program_signal(waiter, interrupts[_i]);
+    program_exits(waiter, -interrupts[_i]);
+    ck_assert(real_all_reply(&(struct real_number){{"ZCARD", queue}, 0, 0}));
     ck_assert_str_eq(program_output(waiter), "");
     scene_delete(key);
     ck_assert(real_nothing_left(NULL));
+}
+
+/* The signal may arrive before or after the last moment at which the lock is taken back; the round's number makes no
+ * difference. */
+TEST(shared_nodes, lock_whose_acquire_ends_by_a_signal_is_not_held)
+{
+    enum { ROUNDS = 20 };
+    const char *key = real_key("handed-out");
+    for (int i = 0; i < ROUNDS; i++) {
+        struct program *shell = program_waited(
+            program_shell("exec 3< <(exec $R acquire %s -n); read -r T <&3; kill $!; wait $!; echo \"$T $?\"", key));
+        const char *output = program_output(shell);
+        bool ended = strcmp(output + strcspn(output, " "), program_text(" %d\n", 128 + SIGTERM)) == 0;
+        ck_assert_msg(ended || strcmp(output + strcspn(output, " "), " 0\n") == 0, "round %d: %s", i, output);
+        ck_assert_msg(scene_held_on(key) == (ended ? 0 : NODES), "round %d: %s", i, output);
+        scene_delete(key);
+    }
 }
 
 /* Whichever descriptor exceeds the limit, the message names the cause and the remedy. */

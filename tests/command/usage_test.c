@@ -24,6 +24,11 @@ static const struct {
     {"\xc3\xa4\x9b\xff", "there is no command '\xc3\xa4\\x9b\\xff'"},
     {"'\x1b[31m'", "there is no command '\\x1b[31m'"},
 
+    {"POSIXLY_CORRECT=1 acquire x --ttl -1", "--ttl '-1' is not a duration"},
+    {"POSIXLY_CORRECT=1 acquire x -n y -w 1 -- --ttl", "one resource only"},
+    {"acquire -n x -- -w", "one resource only"},
+    {"release x -w", "'-w' is not an option of redlock release"},
+
     {"local --frob", "'--frob' is not an option"},
     {"local -n", "'-n' needs a value"},
     {"local --count", "'--count' needs a value"},
@@ -104,6 +109,7 @@ static const struct {
     {"doctor a b", "at most one resource"},
     {"doctor ''", "has 0 bytes"},
     {"trust a", "it takes no arguments"},
+    {"REDLOCK_CONFIG=/nonexistent trust a", "it takes no arguments"},
     {"trust --maybe", "'--maybe' is not an option"},
 
     {"bench -t 61s", "--time must be from 1 s to 1 min"},

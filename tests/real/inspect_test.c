@@ -28,11 +28,16 @@ static void begin(int i, const char *rights)
     face = face_open(face_of(i), cluster_nodes_string(cluster), &options);
 }
 
-static const char *lacking(int expected)
+static const char *lacking_for(const char *resource, int expected)
 {
-    real_status(face_inspect(face, RESOURCE, &result), expected, &result);
+    real_status(face_inspect(face, resource, &result), expected, &result);
     status = held_node_status(face, 0);
     return status.lacking;
+}
+
+static const char *lacking(int expected)
+{
+    return lacking_for(RESOURCE, expected);
 }
 
 static void change(const char *rule)
@@ -108,6 +113,36 @@ TEST_ROWS(rights, missing_keys_and_channels_are_named, ROWS(patterns))
     snprintf(rights, sizeof rights, "%s %s", published_rights_without(patterns[_i].without), patterns[_i].more);
     begin(_i, rights);
     ck_assert_str_eq(lacking(REDLOCK_MISCONFIGURED), patterns[_i].lacking);
+}
+
+#define LONG                                                                                                           \
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" /* 100 */
+#define FORTY "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
+/* What the pattern of a resource's key must be, and whether it grants the rights. */
+static const struct {
+    const char *resource;
+    const char *lacking;
+    bool complete;
+} names[] = {
+    {"a*?[b]\\c", "~" PUBLISHED_PREFIX "a\\*\\?\\[b\\]\\\\c ~" PUBLISHED_PREFIX "a\\*\\?\\[b\\]\\\\c:redlock:*", true},
+    {"\"a 'b\xff", "~" PUBLISHED_PREFIX "?a??b? ~" PUBLISHED_PREFIX "?a??b?:redlock:*", true},
+    {LONG FORTY LONG, "~" PUBLISHED_PREFIX LONG FORTY LONG " (more):redlock:*", false},
+    {LONG LONG LONG LONG LONG, "(more) (more):redlock:*", false},
+};
+
+TEST_ROWS(rights, rules_match_the_resources_name_whatever_is_in_it, ROWS(names))
+{
+    if (!server_program_has(SERVER_CHANNEL_ACL))
+        return;
+    begin(_i, published_rights_without("~jobs:*"));
+    char *copy = fixture_text("%s", lacking_for(names[_i].resource, REDLOCK_MISCONFIGURED)), *rest = copy, *word;
+    ck_assert_str_eq(copy, names[_i].lacking);
+    while (names[_i].complete && (word = strsep(&rest, " ")) != NULL)
+        change(word);
+    free(copy);
+    if (names[_i].complete)
+        ck_assert_str_eq(lacking_for(names[_i].resource, REDLOCK_OK), "");
 }
 
 TEST(rights, an_inspection_has_no_effect)

@@ -161,7 +161,8 @@ inline std::error_code make_error_code(status code) noexcept
 /* -------------------------------------------------------------------------------------------------------------
  * result */
 
-/* A redlock_result with accessors in C++ types. Plain data: copy it freely. */
+/* A redlock_result with accessors in C++ types. Plain data: copy it freely. The nodes' names in it live as long as the
+ * client; those in an error as long as the error. */
 class result : public redlock_result
 {
   public:
@@ -201,8 +202,7 @@ class error : public std::system_error
 {
   public:
     error(const char *operation, const redlock::result &result)
-        : std::system_error(result.error_code()),
-          details_(std::make_shared<const details>(details{std::string(operation) + ": " + result.text(), result}))
+        : std::system_error(result.error_code()), details_(std::make_shared<const details>(operation, result))
     {
     }
     const char *what() const noexcept override
@@ -220,9 +220,20 @@ class error : public std::system_error
     }
 
   private:
+    /* With the nodes' names, which the client owns: it may be closed before the error is caught. */
     struct details {
+        details(const char *operation, const redlock::result &given)
+            : what(std::string(operation) + ": " + given.text()), result(given)
+        {
+            for (std::uint32_t i = 0; i < result.nodes; i++)
+                result.node[i].name = names.emplace_back(given.node[i].name ? given.node[i].name : "").c_str();
+        }
+        details(const details &) = delete;
+        details &operator=(const details &) = delete;
+
         std::string what;
         redlock::result result;
+        std::list<std::string> names;
     };
     std::shared_ptr<const details> details_;
 };

@@ -498,7 +498,8 @@ REDLOCK_API int redlock_dispatch(redlock_client *client);
 /*
  * The lock's validity left, by this machine's CLOCK_BOOTTIME, rounded down: 0 in its last millisecond and after a loss.
  * redlock_validity_ms(), redlock_valid_until_ns() and redlock_lock_loss(): any thread, with each API, as long as no
- * other thread releases the handle. So a worker can check the validity of a lock that another thread's loop renews.
+ * other thread releases the handle or closes the client, which frees it. So a worker can check the validity of a lock
+ * that another thread's loop renews.
  */
 REDLOCK_API int64_t redlock_validity_ms(const redlock_lock *lock);
 
@@ -527,7 +528,8 @@ REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
  * unique and increase with each acquire that requests one. Send it with each write, and let the protected resource
  * reject a token smaller than one it has seen: this makes a holder that was paused beyond its validity harmless.
  * Renewal, extension and re-entry keep the token. A shared lock, with or without `fence`, has the token of the last
- * exclusive holder, or a larger one, or 0 if none is known; readers get no new token. Any thread.
+ * exclusive holder, or a larger one, or 0 if none is known; readers get no new token. Any thread, as
+ * redlock_validity_ms().
  */
 REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
 

@@ -22,7 +22,9 @@
  *                 (loss::closed).
  *   threads       any thread may use a client, and different locks. Only one thread at a time may use one lock, except
  *                 for validity(), valid_until(), wait_lost() and loss_reason(), which may run in parallel with
- *                 everything but its release.
+ *                 everything but its release. Closing or destroying the client counts as the release of all its locks:
+ *                 no other thread may use them, or start a call on the client, meanwhile. A wait_lost() that is already
+ *                 waiting returns.
  *   callbacks     run on the client's own thread. They must not call functions that send requests to nodes, nor release
  *                 a lock. An exception that leaves a callback is dropped.
  *

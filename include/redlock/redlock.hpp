@@ -1475,10 +1475,11 @@ template <class Handler> class asynchronous
  *     co_await client.async_release(std::move(lock), asio::use_awaitable);
  *
  * A failure is a redlock::error: thrown, or passed as a std::exception_ptr. The execution context has work until the
- * operations have completed, and while a lock with on_event is held. These events run on the executor, too; they must
- * not block, nor close the client. Close the client before the context is destroyed. Several threads may run the
- * context; then end a lock with on_event by async_release() only. The functions of redlock::client, and the destructor
- * of a lock, block.
+ * operations have completed, and while a lock with on_event is held. These events run on the executor, too (at a close,
+ * on the closing thread); they must not block, nor close the client. Close the client before the context is destroyed.
+ * Several threads may run the context; then end a lock with on_event by async_release() only. The functions of
+ * redlock::client, and the destructor of a lock, block. Asio's cancellation slots, and so awaitable operators and
+ * cancel_after, do not end an operation: use acquire_options::cancellation.
  */
 class async_client : public client
 {

@@ -105,7 +105,7 @@ enum class event : int {
 enum class reentry : std::uint32_t {
     by_owner = REDLOCK_REENTRY_DEFAULT,
     by_given_owner = REDLOCK_REENTRY_OWNER, /* a null owner is status::invalid */
-    never = REDLOCK_REENTRY_NEVER
+    never = REDLOCK_REENTRY_NEVER           /* together with an owner it is status::invalid */
 };
 
 /* enum redlock_log_level */

@@ -75,13 +75,17 @@ if(pc_libdir MATCHES "^\\\$")
 else()
   set(pc_prefix "${CMAKE_INSTALL_PREFIX}")
 endif()
-set(pc_requires hiredis)
-set(pc_libraries "-lev -lm -pthread")
+# The libraries that a static link needs, by name. Requires.private would ask for their .pc files where the shared library is linked, too; and
+# libcrypto.pc for the libraries that a static OpenSSL needs (-lz -lzstd in Debian 13), which are not there where it is shared.
+set(pc_libraries "-lhiredis -lev -lm -pthread")
 if(REDLOCK_WITH_TLS)
-  # OpenSSL by name, as hiredis_ssl.pc has it: libcrypto.pc would ask for the libraries that a static OpenSSL needs (-lz -lzstd in Debian 13),
-  # which are not there where it is shared.
-  set(pc_requires "hiredis_ssl, hiredis")
-  string(PREPEND pc_libraries "-lssl -lcrypto ")
+  set(pc_libraries "-lhiredis_ssl -lhiredis -lssl -lcrypto -lev -lm -pthread")
 endif()
+foreach(file IN LISTS Libev_LIBRARY Hiredis_LIBRARY)
+  cmake_path(GET file PARENT_PATH directory)
+  if(NOT directory IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    string(PREPEND pc_libraries "-L${directory} ")
+  endif()
+endforeach()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/redlock.pc.in" "${PROJECT_BINARY_DIR}/redlock.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/redlock.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)

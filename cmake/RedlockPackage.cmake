@@ -26,8 +26,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/src") # t
 set(version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
 set(library libredlock${REDLOCK_INTERFACE_VERSION})
 set(about "redlock grants a lock when a majority of N independent Redis servers
-grants it, renews it while it is held, and tells its holder in time when it
-is lost.")
+grants it, renews it while it is held, and notifies its holder if it is lost.")
 
 function(redlock_package component name section)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "SUMMARY;TEXT" "DEPENDS;SUGGESTS")

@@ -56,7 +56,8 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
     }
     printf("working on %s, with %lld ms left\n", redlock_lock_resource(lock, NULL),
            (long long)redlock_validity_ms(lock));
-    redlock_release_async(&program->lock, on_released, program);
+    if (redlock_release_async(&program->lock, on_released, program) != REDLOCK_OK)
+        redlock_close_async(&client, on_closed, program);
 }
 
 int main(int argc, char **argv)
@@ -67,7 +68,9 @@ int main(int argc, char **argv)
         return !went_well("connect", &result);
     program.loop = g_main_loop_new(NULL, FALSE);
     program.completions = g_unix_fd_add(redlock_descriptor(program.client), G_IO_IN, on_readable, &program);
-    redlock_acquire_async(program.client, "examples/glib", REDLOCK_WAIT_MS(5000), on_acquired, &program);
+    redlock_client *client = program.client;
+    if (redlock_acquire_async(client, "examples/glib", REDLOCK_WAIT_MS(5000), on_acquired, &program) != REDLOCK_OK)
+        redlock_close_async(&client, on_closed, &program);
     g_main_loop_run(program.loop);
     g_main_loop_unref(program.loop);
     return program.status;

@@ -53,7 +53,8 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
     }
     printf("working on %s, with %lld ms left\n", redlock_lock_resource(lock, NULL),
            (long long)redlock_validity_ms(lock));
-    redlock_release_async(&program->lock, on_released, program);
+    if (redlock_release_async(&program->lock, on_released, program) != REDLOCK_OK)
+        redlock_close_async(&client, on_closed, program);
 }
 
 int main(int argc, char **argv)
@@ -66,7 +67,9 @@ int main(int argc, char **argv)
     program.completions =
         event_new(base, redlock_descriptor(program.client), EV_READ | EV_PERSIST, on_readable, &program);
     event_add(program.completions, NULL);
-    redlock_acquire_async(program.client, "examples/libevent", REDLOCK_WAIT_MS(5000), on_acquired, &program);
+    redlock_client *client = program.client;
+    if (redlock_acquire_async(client, "examples/libevent", REDLOCK_WAIT_MS(5000), on_acquired, &program) != REDLOCK_OK)
+        redlock_close_async(&client, on_closed, &program);
     event_base_dispatch(base);
     event_base_free(base);
     return program.status;

@@ -53,7 +53,8 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
     }
     printf("working on %s, with %lld ms left\n", redlock_lock_resource(lock, NULL),
            (long long)redlock_validity_ms(lock));
-    redlock_release_async(&program->lock, on_released, program);
+    if (redlock_release_async(&program->lock, on_released, program) != REDLOCK_OK)
+        redlock_close_async(&client, on_closed, program);
 }
 
 int main(int argc, char **argv)
@@ -65,7 +66,9 @@ int main(int argc, char **argv)
     uv_poll_init(uv_default_loop(), &program.completions, redlock_descriptor(program.client));
     program.completions.data = &program;
     uv_poll_start(&program.completions, UV_READABLE, on_readable);
-    redlock_acquire_async(program.client, "examples/libuv", REDLOCK_WAIT_MS(5000), on_acquired, &program);
+    redlock_client *client = program.client;
+    if (redlock_acquire_async(client, "examples/libuv", REDLOCK_WAIT_MS(5000), on_acquired, &program) != REDLOCK_OK)
+        redlock_close_async(&client, on_closed, &program);
     uv_run(uv_default_loop(), UV_RUN_DEFAULT);
     uv_loop_close(uv_default_loop());
     return program.status;

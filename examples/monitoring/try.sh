@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Scrapes the example, and checks the rules and the dashboard against the metrics. Then a node is killed, and the metric
-# of RedlockNodeOut shows it.
+# of RedlockNodeOut shows it; then a majority is out, and the metric of RedlockAcquiresFail shows it.
 #
 # Usage: try.sh PROGRAM DOCUMENT      needs REDLOCK_NODES and REDLOCK_NODE_CONTROL
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -36,4 +36,6 @@ fi
 
 node kill 1
 wait_for "a node is unusable" scrape "redlock_node_usable{node=\"${REDLOCK_NODES%%,*}\"} 0"
-echo "VERDICT: the metrics show the killed node"
+node kill 2
+wait_for "an acquire fails" scrape 'redlock_acquires_total{status="NO_QUORUM"} [1-9].*'
+echo "VERDICT: the metrics show the killed node, and the outage"

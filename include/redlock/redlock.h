@@ -94,7 +94,7 @@ enum redlock_status {
     REDLOCK_CANCELLED = -6,     /* ended by redlock_cancel() or by closing the client */
     REDLOCK_LOST = -7,          /* the lock is no longer held: it expired, or a majority no longer has its key */
     REDLOCK_INVALID = -8,       /* a bad argument, or the wrong thread, process or state of the client for this call */
-    REDLOCK_NO_MEMORY = -9,     /* the allocator returned NULL; nothing was done */
+    REDLOCK_NO_MEMORY = -9,     /* the allocator returned NULL; nothing was done, unless the function says otherwise */
     REDLOCK_SYSTEM = -10,       /* the system refused a thread, a descriptor or random bytes; nothing was done */
     REDLOCK_CLOCK = -11 /* no fencing token: this machine's clock and the nodes' clocks differ by more than a day */
 };
@@ -159,7 +159,7 @@ typedef struct redlock_result {
     uint32_t kept_releases; /* release: nodes that get it when they are connected again, while the client is open */
     int64_t validity_ms;    /* validity left when the operation was decided; 0 if the lock is not held */
     uint64_t elapsed_us;    /* from the start of the operation to its decision */
-    uint64_t fence;         /* acquire with `fence`: the fencing token; otherwise 0 */
+    uint64_t fence;         /* successful acquire: as redlock_lock_fence(); otherwise 0 */
     uint64_t reserved[7];
     redlock_node_result node[REDLOCK_NODES_MAX];
     char text[768]; /* the error, with the remedy; after REDLOCK_OK: see redlock_result_text() */
@@ -262,7 +262,8 @@ typedef struct redlock_options {
     redlock_allocator allocator;      /* malloc(3) */
     uint32_t renewal_percent;         /* 33: renew held locks after this much of their ttl; 10 to 80; 0: never */
     uint32_t guard;                   /* 1: a node that may have lost locks grants none for max_ttl_ms; 0: trust it */
-    uint32_t max_ttl_ms;              /* 30000: the longest ttl in the deployment; the same in all clients */
+    uint32_t max_ttl_ms;              /* 30000: the longest ttl in the deployment; the same in all clients. With the
+                                         guard, an acquire or extension with a longer ttl is REDLOCK_INVALID */
     const char *deployment;           /* "default": the deployment's name, without spaces */
     const char *marker_key;           /* "redlock:marker": the guard's key on each node */
     const char *channel_prefix;       /* "redlock:": of the channels that wake waiters */
@@ -291,7 +292,8 @@ enum redlock_reentry {
     REDLOCK_REENTRY_DEFAULT = 0,
     /* Those with the same options.owner, which must not be NULL. For callers that compute it: NULL is then an error. */
     REDLOCK_REENTRY_OWNER = 1,
-    /* None: a second acquire waits like any other client's. For tasks that share a thread, such as coroutines. */
+    /* None: a second acquire waits like any other client's. For tasks that share a thread, such as coroutines. Together
+     * with an options.owner it is REDLOCK_INVALID. */
     REDLOCK_REENTRY_NEVER = 2
 };
 
@@ -377,7 +379,8 @@ REDLOCK_API int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_r
 /*
  * Acquires the lock on a resource of 1 to REDLOCK_RESOURCE_MAX bytes. options: NULL to try once. *lock: the handle, or
  * NULL unless OK. On failure nothing is left on any reachable node. Returns OK, HELD, NO_QUORUM, MISCONFIGURED,
- * TOO_SLOW, TIMED_OUT, CANCELLED, INVALID, NO_MEMORY, SYSTEM, CLOCK.
+ * TOO_SLOW, TIMED_OUT, CANCELLED, LOST (its owner has an unreleased handle of this lock, which was lost: see
+ * redlock_hold_count()), INVALID, NO_MEMORY, SYSTEM, CLOCK.
  */
 REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                                 redlock_lock **lock, redlock_result *result);
@@ -387,9 +390,10 @@ REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, co
  * (redlock_lock_token(), redlock_query()). It extends the lock on all nodes, once. If a majority still holds the token,
  * the lock belongs to this handle too: valid for its ttl from now (nodes never shorten it), renewed and monitored like
  * any other. The first release ends it for all handles. options: as for an acquire; wait_ms, fair and keep_waiting have
- * no effect. *lock: the handle, or NULL unless OK. Returns OK, LOST (a majority does not have the token; keys that are
- * left expire), NO_QUORUM, MISCONFIGURED, TOO_SLOW (it is on the nodes, with less than minimum_validity_ms),
- * CANCELLED, INVALID (also: this client already has a handle of the lock), NO_MEMORY, SYSTEM.
+ * no effect; also, permits, shared and fence are INVALID. *lock: the handle, or NULL unless OK. Returns OK, LOST (a
+ * majority does not have the token; keys that are left expire), NO_QUORUM, MISCONFIGURED, TOO_SLOW (it is on the nodes,
+ * with less than minimum_validity_ms), CANCELLED, INVALID (also: this client already has a handle of the lock),
+ * NO_MEMORY, SYSTEM.
  */
 REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                               const char *token, redlock_lock **lock, redlock_result *result);
@@ -498,7 +502,8 @@ REDLOCK_API int redlock_dispatch(redlock_client *client);
 /*
  * The lock's validity left, by this machine's CLOCK_BOOTTIME, rounded down: 0 in its last millisecond and after a loss.
  * redlock_validity_ms(), redlock_valid_until_ns() and redlock_lock_loss(): any thread, with each API, as long as no
- * other thread releases the handle. So a worker can check the validity of a lock that another thread's loop renews.
+ * other thread releases the handle or closes the client, which frees it. So a worker can check the validity of a lock
+ * that another thread's loop renews.
  */
 REDLOCK_API int64_t redlock_validity_ms(const redlock_lock *lock);
 
@@ -527,7 +532,8 @@ REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
  * unique and increase with each acquire that requests one. Send it with each write, and let the protected resource
  * reject a token smaller than one it has seen: this makes a holder that was paused beyond its validity harmless.
  * Renewal, extension and re-entry keep the token. A shared lock, with or without `fence`, has the token of the last
- * exclusive holder, or a larger one, or 0 if none is known; readers get no new token. Any thread.
+ * exclusive holder, or a larger one, or 0 if none is known; readers get no new token. Any thread, as
+ * redlock_validity_ms().
  */
 REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
 
@@ -758,6 +764,7 @@ REDLOCK_API int redlock_query_async(redlock_client *client, const char *resource
  * later, with REDLOCK_CANCELLED, and undoes them on the nodes. It stays cancelled until redlock_cancellation_reset(),
  * which affects only operations started later. Both may be called from any thread, and from a signal handler. Destroy
  * it when no operation uses it any more, before or after the client is closed; *cancellation becomes NULL.
+ * redlock_cancellation_create(): returns OK, INVALID, NO_MEMORY; *cancellation is set only on OK.
  */
 REDLOCK_API int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation);
 REDLOCK_API void redlock_cancel(redlock_cancellation *cancellation);

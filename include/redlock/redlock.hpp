@@ -22,7 +22,9 @@
  *                 (loss::closed).
  *   threads       any thread may use a client, and different locks. Only one thread at a time may use one lock, except
  *                 for validity(), valid_until(), wait_lost() and loss_reason(), which may run in parallel with
- *                 everything but its release.
+ *                 everything but its release. Closing or destroying the client counts as the release of all its locks:
+ *                 no other thread may use them, or start a call on the client, meanwhile. A wait_lost() that is already
+ *                 waiting returns.
  *   callbacks     run on the client's own thread. They must not call functions that send requests to nodes, nor release
  *                 a lock. An exception that leaves a callback is dropped.
  *
@@ -103,7 +105,7 @@ enum class event : int {
 enum class reentry : std::uint32_t {
     by_owner = REDLOCK_REENTRY_DEFAULT,
     by_given_owner = REDLOCK_REENTRY_OWNER, /* a null owner is status::invalid */
-    never = REDLOCK_REENTRY_NEVER
+    never = REDLOCK_REENTRY_NEVER           /* together with an owner it is status::invalid */
 };
 
 /* enum redlock_log_level */
@@ -161,7 +163,8 @@ inline std::error_code make_error_code(status code) noexcept
 /* -------------------------------------------------------------------------------------------------------------
  * result */
 
-/* A redlock_result with accessors in C++ types. Plain data: copy it freely. */
+/* A redlock_result with accessors in C++ types. Plain data: copy it freely. The nodes' names in it live as long as the
+ * client; those in an error as long as the error. */
 class result : public redlock_result
 {
   public:
@@ -201,8 +204,7 @@ class error : public std::system_error
 {
   public:
     error(const char *operation, const redlock::result &result)
-        : std::system_error(result.error_code()),
-          details_(std::make_shared<const details>(details{std::string(operation) + ": " + result.text(), result}))
+        : std::system_error(result.error_code()), details_(std::make_shared<const details>(operation, result))
     {
     }
     const char *what() const noexcept override
@@ -220,9 +222,20 @@ class error : public std::system_error
     }
 
   private:
+    /* With the nodes' names, which the client owns: it may be closed before the error is caught. */
     struct details {
+        details(const char *operation, const redlock::result &given)
+            : what(std::string(operation) + ": " + given.text()), result(given)
+        {
+            for (std::uint32_t i = 0; i < result.nodes; i++)
+                result.node[i].name = names.emplace_back(given.node[i].name ? given.node[i].name : "").c_str();
+        }
+        details(const details &) = delete;
+        details &operator=(const details &) = delete;
+
         std::string what;
         redlock::result result;
+        std::list<std::string> names;
     };
     std::shared_ptr<const details> details_;
 };
@@ -1462,10 +1475,11 @@ template <class Handler> class asynchronous
  *     co_await client.async_release(std::move(lock), asio::use_awaitable);
  *
  * A failure is a redlock::error: thrown, or passed as a std::exception_ptr. The execution context has work until the
- * operations have completed, and while a lock with on_event is held. These events run on the executor, too; they must
- * not block, nor close the client. Close the client before the context is destroyed. Several threads may run the
- * context; then end a lock with on_event by async_release() only. The functions of redlock::client, and the destructor
- * of a lock, block.
+ * operations have completed, and while a lock with on_event is held. These events run on the executor, too (at a close,
+ * on the closing thread); they must not block, nor close the client. Close the client before the context is destroyed.
+ * Several threads may run the context; then end a lock with on_event by async_release() only. The functions of
+ * redlock::client, and the destructor of a lock, block. Asio's cancellation slots, and so awaitable operators and
+ * cancel_after, do not end an operation: use acquire_options::cancellation.
  */
 class async_client : public client
 {

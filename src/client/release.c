@@ -45,9 +45,10 @@ static void stop(struct rl_operation *operation)
         operation->round->decided = operation->round->overdue = NULL;
 }
 
+/* The release of one of several handles has no round, and is not one that a majority confirmed. */
 static void drop(struct rl_operation *operation)
 {
-    operation->client->core.statistics.released += operation->status == REDLOCK_OK;
+    operation->client->core.statistics.released += operation->status == REDLOCK_OK && operation->attempts > 0;
 }
 
 static const struct rl_operation_type type = {.size = sizeof(struct rl_operation), .stop = stop, .drop = drop};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A separate program is built with the flags that pkg-config prints for the installed library, and runs: in C and in
-# C++, shared and static.
+# C++, shared and static. pkg-config finds no other package's file: it would need those of static libraries, too.
 #
 # Usage: pkg_config.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"
@@ -8,13 +8,13 @@
 command -v pkg-config >/dev/null || exit 77
 prefix=$work/prefix
 install_and_move "$prefix"
-export LD_LIBRARY_PATH=$prefix/$libraries
+export LD_LIBRARY_PATH=$prefix/$libraries${HIREDIS_ROOT:+:$HIREDIS_ROOT/lib}
 
 # asks MODE OPTION: prints the words of pkg-config's output
 asks() {
   local mode=()
   [ "$1" = shared ] || mode=(--static)
-  PKG_CONFIG_PATH=$prefix/$libraries/pkgconfig pkg-config "${mode[@]}" "${@:2}" redlock
+  PKG_CONFIG_PATH='' PKG_CONFIG_LIBDIR=$prefix/$libraries/pkgconfig pkg-config "${mode[@]}" "${@:2}" redlock
 }
 
 [ "$(asks shared --modversion)" = 0.1.0 ] || die "the version is $(asks shared --modversion)"

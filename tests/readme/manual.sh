@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The manual pages are well-formed. Every function of the public header is in the NAME and the SYNOPSIS of exactly one
-# page, with the header's arguments. redlock_result_text(3) explains every status.
+# page, with the header's arguments. redlock_result_text(3) explains every status. No quotation mark is closed in the wrong place.
 . "$(dirname "$0")/../support/script.sh"
 
 cd "$project"
@@ -57,6 +57,18 @@ for page in man/redlock_*.3; do
   grep -qx "  $(basename "$page" .3))\?" man/CMakeLists.txt || die "man/CMakeLists.txt: $page is not installed"
   grep -qx ".It Xr $(basename "$page" .3) 3" man/redlock.3 || die "man/redlock.3: $page is not in the list"
 done
+
+# A macro that quotes its arguments, as .Dq, quotes to the end of its line: a second one on the line closes its quotes beside the first one's.
+doubled_quotes() { # PAGE...
+  local page
+  for page in "$@"; do
+    mandoc -T utf8 "$page" | LC_ALL=C grep -E '’’|””|’”|”’' | sed "s|^ *|$(basename "$page"): |" || true
+  done
+}
+
 if command -v mandoc >/dev/null; then
   mandoc -T lint -W warning man/*.[1-9]
+  printf '.Dd November 21, 2026\n.Dt PLANTED 3\n.Os\n.Sh NAME\n.Pq Dq one , Dq two\n' >"$work/planted.3"
+  planted 1 doubled_quotes "$work/planted.3"
+  no_faults doubled_quotes man/*.[1-9]
 fi

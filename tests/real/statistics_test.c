@@ -66,10 +66,11 @@ static redlock_lock *acquire(const char *resource, int status)
 
 TEST(counters, operations_are_counted_by_their_ends)
 {
-    static char other[] = real_key("stock");
+    static char other[] = real_key("stock"); /* another owner */
+    const char *stock = real_key("stock");
     redlock_statistics statistics;
     client = face_client(clients_open(BLOCKING_FACE));
-    redlock_lock *lock = acquire(real_key("stock"), REDLOCK_OK);
+    redlock_lock *lock = acquire(stock, REDLOCK_OK);
     ck_assert_ptr_null(acquire(other, REDLOCK_HELD));
     ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
     ck_assert_uint_eq(statistics.acquires[0], 1);
@@ -77,6 +78,11 @@ TEST(counters, operations_are_counted_by_their_ends)
     ck_assert_uint_eq(statistics.locks_held, 1);
     ck_assert_uint_eq(statistics.attempts, 2);
     ck_assert_uint_eq(statistics.acquire_latency.count, 1);
+    redlock_lock *again = acquire(stock, REDLOCK_OK);
+    ck_assert_int_eq(redlock_release(&again, NULL), REDLOCK_OK); /* no node takes part in it */
+    ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
+    ck_assert_uint_eq(statistics.reentered, 1);
+    ck_assert_uint_eq(statistics.released, 0);
     ck_assert_int_eq(redlock_release(&lock, NULL), REDLOCK_OK);
     ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
     ck_assert_uint_eq(statistics.released, 1);

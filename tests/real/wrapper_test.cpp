@@ -427,6 +427,23 @@ TEST(end, a_lock_may_outlive_its_client)
     ck_assert(lock.loss_reason() == redlock::loss::closed);
 }
 
+// The client, which owns the nodes' names in a result, ends while the exception passes through its scope.
+TEST(end, an_error_may_outlive_its_client)
+{
+    const std::string nodes = std::string(cluster_nodes_string(cluster)) + ",";
+    const redlock::error error = fails([] {
+        const redlock::client client = open();
+        const redlock::lock held = client.acquire(key);
+        redlock::acquire_options again;
+        again.reentry = redlock::reentry::never;
+        static_cast<void>(client.acquire(key, again));
+    });
+    const redlock::result copy = error.result();
+    ck_assert(error.status() == status::held && copy.nodes > 0);
+    for (std::uint32_t i = 0; i < copy.nodes; i++)
+        ck_assert(nodes.find(std::string(copy.node[i].name) + ",") != std::string::npos);
+}
+
 // The library refuses both calls on the client's own thread. It frees the lock when the client is closed, which another
 // thread does if the callback drops the client, too.
 TEST_ROWS(end, a_callback_that_drops_its_lock_does_no_harm, 2)

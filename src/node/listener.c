@@ -260,9 +260,8 @@ static void connect_now(struct rl_listener *listener)
         return;
     }
     fcntl(listener->context->fd, F_SETFD, FD_CLOEXEC);
-    if (!path[0])
-        redisEnableKeepAlive(
-            listener->context); /* it has no heartbeats, so nothing else finds out that its peer is gone */
+    if (!path[0]) /* there are no heartbeats that would find out that the peer is gone */
+        redisEnableKeepAlive(listener->context);
     rl_reader_attach(&listener->reader, listener->context->reader);
     ev_io_init(&listener->watcher, on_event, listener->context->fd, EV_WRITE);
     listener->watcher.data = listener;

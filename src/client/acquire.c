@@ -210,13 +210,11 @@ void rl_acquire_attempt(struct rl_acquire *acquire)
     redlock_client *client = operation->client;
     int status;
     bool is_first = !operation->round && !acquire->permits;
-    rl_acquire_wait_stop(acquire);
-    if (rl_acquire_queue(acquire) && reenters_by_now(acquire))
-        return;
     rl_round_leave(operation->round);
     operation->round = NULL;
     acquire->raising = false;
     acquire->record = 0;
+    rl_acquire_wait_stop(acquire);
     if (!is_first && !renew_lease(acquire, &status)) {
         rl_acquire_complete(acquire, status);
         return;

@@ -274,7 +274,8 @@ static void count(const struct rl_acquire *acquire, const redlock_result *result
     statistics->attempts += operation->attempts;
     if (result->status != REDLOCK_OK)
         return;
-    statistics->hand_offs += operation->lease->queueing.queued && operation->attempts > 1;
+    bool has_reentered = acquire->lock != &operation->lease->handles.first;
+    statistics->hand_offs += operation->lease->queueing.queued && operation->attempts > 1 && !has_reentered;
     rl_histogram_add(&statistics->acquire_latency, quorum_time_since(operation->started, operation->decided));
 }
 

@@ -139,7 +139,7 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
     return true;
 }
 
-/* With a lease of its own: the queue's may stand for another mode by the time the removal is sent. */
+/* With a separate lease: the queue's may be of the other mode, shared or exclusive, by the time the removal is sent. */
 static void dequeue(struct rl_locks *locks, const struct rl_lease *entered)
 {
     int status;

@@ -151,11 +151,6 @@ static bool is_complete(const redisReply *reply)
            reply->element[RL_GUARD_MAX_TTL]->integer < INT64_MAX / 1000000;
 }
 
-static bool says(const redisReply *field, const char *text)
-{
-    return (size_t)field->len == strlen(text) && memcmp(field->str, text, (size_t)field->len) == 0;
-}
-
 /* By the marker's `why`; the last text is for all others. */
 static const char *reason(const redisReply *why)
 {
@@ -168,7 +163,7 @@ static const char *reason(const redisReply *why)
         {"replaced", "its data was replaced by older data"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (says(why, reasons[i].why))
+        if (rl_reply_is_text(why, reasons[i].why))
             return reasons[i].text;
     return "it is new, or was flushed";
 }
@@ -298,11 +293,11 @@ bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_t
     take_run_id(node, reply->element[RL_GUARD_RUN_ID]);
     find_duplicate(node);
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
-    rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[RL_GUARD_ROLE], "master"));
-    rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, says(reply->element[RL_GUARD_WHY], "taken"));
-    rl_guard_find(node, REDLOCK_FINDING_FULL, says(reply->element[RL_GUARD_WHY], "full"));
+    rl_guard_find(node, REDLOCK_FINDING_REPLICA, !rl_reply_is_text(reply->element[RL_GUARD_ROLE], "master"));
+    rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, rl_reply_is_text(reply->element[RL_GUARD_WHY], "taken"));
+    rl_guard_find(node, REDLOCK_FINDING_FULL, rl_reply_is_text(reply->element[RL_GUARD_WHY], "full"));
     rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
-                  !says(reply->element[RL_GUARD_DEPLOYMENT], options->deployment) ||
+                  !rl_reply_is_text(reply->element[RL_GUARD_DEPLOYMENT], options->deployment) ||
                       reply->element[RL_GUARD_NODES]->integer != node->nodes->count);
     rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL,
                   reply->element[RL_GUARD_MAX_TTL]->integer != options->max_ttl_ms);

@@ -114,7 +114,7 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
                reply->str);
 }
 
-/* The reply to the first command, whichever that is. */
+/* The server sends this at accept, so it counts as the reply to the first command. */
 static bool has_too_many_clients(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR max number of clients", 25) == 0;

@@ -228,7 +228,7 @@ static struct rl_vote query(const redisReply *reply)
     return known ? granted : refused(reply);
 }
 
-static bool is_text(const redisReply *reply, const char *text)
+bool rl_reply_is_text(const redisReply *reply, const char *text)
 {
     return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(text) &&
            memcmp(reply->str, text, (size_t)reply->len) == 0;
@@ -239,7 +239,8 @@ static struct rl_vote trust(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS)
         return refused(reply);
-    bool trusted = is_text(reply->element[RL_GUARD_WHY], "trusted") && is_text(reply->element[RL_GUARD_ROLE], "master");
+    bool trusted = rl_reply_is_text(reply->element[RL_GUARD_WHY], "trusted") &&
+                   rl_reply_is_text(reply->element[RL_GUARD_ROLE], "master");
     return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};
 }
 

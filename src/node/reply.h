@@ -75,6 +75,9 @@ static inline bool rl_reply_is_ok(const redisReply *reply)
     return reply->type == REDIS_REPLY_STATUS && reply->len == 2 && reply->str[0] == 'O' && reply->str[1] == 'K';
 }
 
+/* The reply is exactly this text. */
+bool rl_reply_is_text(const redisReply *reply, const char *text);
+
 /* The reply is an error that begins with this word. */
 bool rl_reply_is_error(const redisReply *reply, const char *word);
 

@@ -106,6 +106,8 @@ TEST(success, the_second_of_two_waiting_acquires_of_one_owner_re_enters)
     assert_acquired();
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
     ck_assert_uint_eq(redlock_hold_count(answer.lock), 2);
+    ck_assert_uint_eq(scene_statistics().reentered, 1);
+    ck_assert_uint_eq(scene_statistics().hand_offs, 1);
     ck_assert_status(scene_release(&second, &second.lock), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
@@ -742,7 +744,7 @@ TEST(readers, a_cancelled_reader_leaves_its_entry_to_the_next)
     ck_assert_status(scene_wait(&next), REDLOCK_OK);
 }
 
-/* A writer of the same client waits, and has an entry of its own. */
+/* A writer of the same client waits, and has a separate entry. */
 TEST(readers, a_reader_that_acquired_leaves_the_queue_where_the_reply_was_late)
 {
     struct answer writer;

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
@@ -212,6 +213,13 @@ static int start(struct cli_run *run)
     return status;
 }
 
+static bool is_pipe(int descriptor)
+{
+    struct stat information;
+
+    return fstat(descriptor, &information) == 0 && (S_ISFIFO(information.st_mode) || S_ISSOCK(information.st_mode));
+}
+
 static int run(const struct cli_arguments *arguments)
 {
     struct cli_run made = {0};
@@ -232,6 +240,7 @@ static int run(const struct cli_arguments *arguments)
     made.front = getpid();
     made.front_group = getpgrp();
     made.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    made.in_pipeline = is_pipe(STDIN_FILENO) || is_pipe(STDOUT_FILENO);
     return start(&made);
 }
 

@@ -37,6 +37,7 @@ struct cli_run {
     int64_t cap_ms;    /* 0: none */
     int not_obtained;  /* exit status if the lock is not acquired: -E */
     int terminal;      /* the terminal, -1: none; CMD gets the foreground if we have it */
+    bool in_pipeline;  /* CMD gets it when it first needs it: other programs of the job may read the terminal */
     pid_t front;       /* the front's process */
     pid_t front_group; /* its process group */
     pid_t watchdog;    /* set in the watchdog and the holder */

@@ -107,9 +107,10 @@ static char **make_environment(char *const texts[TEXTS])
     return environment;
 }
 
-static bool has_foreground(const struct cli_run *run)
+/* Without the foreground, CMD is stopped when it reads the terminal. Then the front gives it the foreground. */
+static bool gives_foreground(const struct cli_run *run)
 {
-    return run->terminal >= 0 && tcgetpgrp(run->terminal) == run->front_group;
+    return run->terminal >= 0 && !run->in_pipeline && tcgetpgrp(run->terminal) == run->front_group;
 }
 
 /* In the child: otherwise the other processes would miss the group if the holder is killed first. */
@@ -129,7 +130,7 @@ static int start_command(struct holder *holder)
     char **environment = write_texts(holder->lock, texts) ? make_environment(texts) : NULL;
     struct cli_child child = {.argv = holder->run->command,
                               .environment = environment,
-                              .terminal = has_foreground(holder->run) ? holder->run->terminal : -1,
+                              .terminal = gives_foreground(holder->run) ? holder->run->terminal : -1,
                               .own_group = true,
                               .parent_signal = SIGTERM,
                               .announce = announce,

@@ -93,6 +93,24 @@ TEST(terminal, an_interrupt_stops_the_shells_loop_too)
     ck_assert_ptr_null(strstr(program_output(shell), "round 2"));
 }
 
+/* In a pipeline the command gets the foreground only when it reads the terminal. */
+static const struct {
+    const char *script, *then;
+} pipelines[] = {
+    {"while echo x; do sleep 0.02; done", " | sh -c 'read x; echo re\"\"ady; read line </dev/tty; echo line=$line'"},
+    {"echo re\"\"ady >&2; read line </dev/tty; echo line=$line", " | cat"},
+};
+
+TEST_ROWS(terminal, each_program_of_a_pipeline_can_read_the_terminal, ROWS(pipelines))
+{
+    struct program *shell = start_shell();
+    type_run(shell, pipelines[_i].script, pipelines[_i].then);
+    program_shows(shell, "ready");
+    program_type(shell, "hello\n");
+    program_shows(shell, "line=hello");
+    ck_assert(real_nothing_left(NULL));
+}
+
 /* --- Jobs --- */
 
 TEST(terminal, a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock)

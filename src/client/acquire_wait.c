@@ -140,7 +140,7 @@ bool rl_acquire_wait_begin(struct rl_acquire *acquire, quorum_time deadline, boo
     wait->waiter.deadline = deadline;
     offer_hand_over(acquire, names);
     quorum_retry_init(&wait->retry, deadline);
-    /* It queues at once if it is fair, or if others of this client wait there or waited within the last second. */
-    return (!acquire->fair && !rl_queue_find(locks, names)) ||
+    /* It queues at once if it is fair, or if others of this client and mode wait there or waited within the last second. */
+    return (!acquire->fair && !rl_queue_find(locks, names, acquire->shared)) ||
            rl_queue_join(locks, names, &wait->waiter, acquire->fair);
 }

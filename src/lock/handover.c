@@ -159,7 +159,7 @@ void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_han
         return; /* no client offers such a name */
     const struct rl_text resource = {handed->key.bytes + prefix, handed->key.size - prefix};
     const struct rl_names names = rl_names_of(resource.bytes, resource.size);
-    struct rl_queue *queue = rl_queue_find(locks, &names);
+    struct rl_queue *queue = rl_queue_find(locks, &names, false);
     if (queue && queue->first && queue->offer && is_same(handed->value, rl_lease_value(queue->offer->lease)))
         take(queue, &locks->nodes->node[node], handed);
     else if (!is_released(queue, node, handed))

@@ -61,7 +61,7 @@ static void on_timer(struct rl_timer *timer)
         destroy(queue);
 }
 
-static struct rl_queue *create(struct rl_locks *locks, const struct rl_names *names)
+static struct rl_queue *create(struct rl_locks *locks, const struct rl_names *names, bool shared)
 {
     int status;
     struct rl_queue *queue = rl_allocate(&locks->core->allocator, sizeof *queue);
@@ -72,6 +72,7 @@ static struct rl_queue *create(struct rl_locks *locks, const struct rl_names *na
         rl_core_free(locks->core, queue);
         return NULL;
     }
+    queue->lease->shared = shared;
     queue->locks = locks;
     queue->timer.fire = on_timer;
     rl_queue_table_add(queue);
@@ -111,7 +112,6 @@ static void stand_anew(struct rl_queue *queue)
     quorum_waiting_init(&queue->rules, &terms);
     queue->rules.listening = rl_listeners_up(locks->nodes);
     quorum_waiting_try(&queue->rules);
-    queue->lease->shared = queue->first->shared;
     queue->lease->permits = (uint8_t)queue->first->permits;
     queue->ticket = draw_ticket(locks);
     queue->seen = 0;
@@ -123,9 +123,9 @@ static void stand_anew(struct rl_queue *queue)
 bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter, bool fair)
 {
     assert(!waiter->queue && waiter->attempt && waiter->must_poll && waiter->handed);
-    struct rl_queue *queue = rl_queue_find(locks, names);
+    struct rl_queue *queue = rl_queue_find(locks, names, waiter->shared);
     if (!queue)
-        queue = create(locks, names);
+        queue = create(locks, names, waiter->shared);
     waiter->queue = queue;
     if (!queue)
         return true;
@@ -139,7 +139,7 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
     return true;
 }
 
-/* With a separate lease: the queue's may be of the other mode, shared or exclusive, by the time the removal is sent. */
+/* With a separate lease: no node has its token. */
 static void dequeue(struct rl_locks *locks, const struct rl_lease *entered)
 {
     int status;
@@ -172,7 +172,7 @@ static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
     waiter->queue = NULL;
 }
 
-/* The next reader at the head that has not tried in this turn. */
+/* The next reader that has not tried in this turn. */
 static struct rl_waiter *next_reader(const struct rl_queue *queue)
 {
     for (struct rl_waiter *waiter = queue->first; waiter && waiter->shared; waiter = waiter->next)
@@ -181,7 +181,7 @@ static struct rl_waiter *next_reader(const struct rl_queue *queue)
     return NULL;
 }
 
-/* The first waiter tries; readers at the head try together. */
+/* The first waiter tries; readers try together. */
 static void attempt_together(struct rl_queue *queue)
 {
     struct rl_waiter *waiter = queue->first;
@@ -218,7 +218,7 @@ bool rl_queue_is_first(const struct rl_waiter *waiter)
 static bool is_entered_by_next(const struct rl_queue *queue, const struct rl_waiter *leaving)
 {
     const struct rl_waiter *next = queue->first;
-    return leaving->shared && next && next->shared && next->turn == queue->turns;
+    return leaving->shared && next && next->turn == queue->turns;
 }
 
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)

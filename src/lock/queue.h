@@ -1,7 +1,8 @@
 /*
  * The local queues: a client's waiters for one resource, or one set of them, first come, first served. Only the first
- * waiter has an entry in the nodes' queues, for the whole client. A queue is kept for a second after its last waiter,
- * because the next acquire is likely to wait, too.
+ * waiter has an entry in the nodes' queues, for the whole client. Readers have a queue of their own, and an entry of
+ * their own: the nodes decide between them and the client's writers, as between those of several clients. A queue is
+ * kept for a second after its last waiter, because the next acquire is likely to wait, too.
  */
 #ifndef RL_QUEUE_H
 #define RL_QUEUE_H
@@ -36,7 +37,7 @@ struct rl_waiter {
     /* A majority has handed the lock over, to the round's lease. */
     void (*handed)(struct rl_waiter *waiter, struct rl_round *round);
     bool fair;
-    bool shared;   /* a reader: tries together with the waiters ahead of it if all of them are readers */
+    bool shared;   /* a reader: tries together with the other readers */
     uint64_t turn; /* the queue's `turns` at its last attempt */
     /* Its turn: try to take the lock, then call rl_queue_tried() or rl_queue_leave(). */
     void (*attempt)(struct rl_waiter *waiter);

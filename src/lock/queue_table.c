@@ -23,11 +23,11 @@ static struct rl_queue **bucket_of(struct rl_locks *locks, const struct rl_lease
                                  rl_lease_resource(lease, 0).size);
 }
 
-struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names)
+struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names, bool shared)
 {
     assert(names->count >= 1);
     struct rl_queue *queue = *rl_queue_table_bucket(locks, names->count, names->name[0].bytes, names->name[0].size);
-    while (queue && !rl_lease_is_on(queue->lease, names))
+    while (queue && (queue->lease->shared != shared || !rl_lease_is_on(queue->lease, names)))
         queue = queue->next;
     return queue;
 }
@@ -35,8 +35,8 @@ struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *na
 bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease)
 {
     const struct rl_names names = rl_lease_names(lease);
-    const struct rl_queue *queue = rl_queue_find(locks, &names);
-    return queue && queue->first && queue->lease->shared == lease->shared;
+    const struct rl_queue *queue = rl_queue_find(locks, &names, lease->shared);
+    return queue && queue->first;
 }
 
 void rl_queue_table_add(struct rl_queue *queue)

@@ -10,8 +10,9 @@ struct rl_locks;
 struct rl_names;
 struct rl_queue;
 
-/* The queue for a resource; NULL: no operation waits there, and none has within the last second. */
-struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names);
+/* The queue of the readers, or of the others, for a resource; NULL: none of them waits there, and none has within the
+ * last second. */
+struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names, bool shared);
 
 /* A waiter of this client has, or soon has, the entries on the nodes that one for this lease had: it waits for the same
  * resources, and both are readers or neither is. */

@@ -96,7 +96,7 @@ TEST(given, grant_behind_the_release_is_undone_only_where_the_release_was_not_se
     const struct rl_names names = rl_names_of("stock", 5);
     hand_over(0, 3, &offer);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names);
+    struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names, false);
     rl_timer_stop(&scene.client->core.timers, &queue->timer); /* it stays, however slow this machine is */
     rl_lease_note_absent(answer.lock->lease, 4);
     release_it();

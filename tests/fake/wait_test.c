@@ -128,7 +128,7 @@ TEST(success, a_majority_that_is_connected_makes_a_queue)
 static struct rl_queue *queue_for_stock(void)
 {
     const struct rl_names names = rl_names_of("stock", 5);
-    struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names);
+    struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names, false);
     ck_assert_ptr_nonnull(queue);
     return queue;
 }
@@ -712,7 +712,7 @@ SCENE_CASE(readers, scene_three_nodes);
 static bool is_at_rest(void)
 {
     const struct rl_names names = rl_names_of("stock", 5);
-    const struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names);
+    const struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names, true);
     quorum_nodes all = quorum_all(scene.nodes);
     return queue && (queue->rules.listening & queue->rules.enqueued & queue->rules.heard & all) == all &&
            !queue->rules.looking && !queue->rules.trying;
@@ -753,10 +753,12 @@ TEST(readers, a_reader_that_acquired_leaves_the_queue_where_the_reply_was_late)
     scene_hold_on(0, 3, "stock");
     start();
     scene_until(is_at_rest());
-    scene_start_acquire(&writer, "stock", SCENE_WITH(.wait_ms = REDLOCK_FOREVER));
     scene_hold_replies(2, 3, NULL);
     scene_let_go_on(0, 2, "stock");
     assert_acquired();
+    unsigned before = scene_count(1, SENT_WAIT);
+    scene_start_acquire(&writer, "stock", SCENE_WITH(.wait_ms = REDLOCK_FOREVER));
+    scene_until(scene_count(1, SENT_WAIT) > before);
     ck_assert(!removes_waiter(2, SENT_FREE));
     scene_calm(2, 3);
     scene_until(removes_waiter(2, SENT_FREE));

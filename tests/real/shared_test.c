@@ -184,11 +184,12 @@ TEST(waiting, readers_behind_a_writer_enter_together)
         waiter_release(&readers[i]);
 }
 
-/* A reader never releases. The writer waits, but holds off new readers only for a limited time. */
-TEST(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time)
+/* A reader never releases. The writer waits, but holds off new readers only for a limited time, also those of its own
+ * client. */
+TEST_ROWS(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time, 2)
 {
     struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE),
-                *late = clients_open(BLOCKING_FACE);
+                *late = _i == 0 ? clients_open(BLOCKING_FACE) : writers;
     redlock_lock *reader = enter(face, true);
     struct waiter writer, newcomer;
     waiter_start(&writer, writers, KEY, *REAL_WITH(.shared = 0));

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DISTANT_LOCKS = 8, DISTANT_TTL_MS = 5000, ONE_WAY_US = 60000 };
+enum { DISTANT_LOCKS = 8, DISTANT_TTL_MS = 5000, ONE_WAY_US = 60000, PATIENCE_MS = 600000 };
 
 REAL_LONG_CASE(distant, real_bare_case, NULL);
 REAL_LONG_CASE(burst, real_bare_case, NULL);
@@ -100,7 +100,6 @@ static bool is_answered(void *unused)
 /* Waits until this many operations, which have been started, have ended. */
 static void await_answers(unsigned size)
 {
-    enum { PATIENCE_MS = 600000 };
     burst.size = size;
     ck_assert(face_wait(burst.face, is_answered, NULL, PATIENCE_MS));
     burst.answered = 0;
@@ -125,12 +124,23 @@ static void acquire_burst(unsigned size, redlock_lock **kept, const redlock_acqu
     await_answers(size);
 }
 
-/* Returns whether the releases reach all nodes. A close would wait only for the node timeout, for a node that is late. */
+static bool all_nodes_have_replied(void *unused)
+{
+    (void)unused;
+    uint32_t pending = 0;
+    for (uint32_t i = 0; i < HELD_NODES; i++) {
+        redlock_node_status status = held_node_status(burst.face, i);
+        pending += status.requests_pending + status.undos_pending;
+    }
+    return pending == 0;
+}
+
+/* Returns whether no key is left. A close would wait only for the node timeout, for a node that is late. */
 static bool end_burst(void)
 {
-    bool clean = real_nothing_left(burst.face);
+    ck_assert(face_wait(burst.face, all_nodes_have_replied, NULL, PATIENCE_MS));
     face_close(&burst.face, NULL);
-    return clean;
+    return cluster_keys_left(cluster, NULL, deployment_marks) == 0;
 }
 
 /* From the first moment: the nodes are not connected yet. If requests timed out while they wait for their turn, most of a

@@ -313,10 +313,11 @@ typedef struct redlock_acquire_options {
     uint32_t notify_before_ms;        /* REDLOCK_EVENT_ENDING comes this long before the end of validity; 0: never */
     redlock_event_callback event;     /* NULL: none */
     void *event_arg;
-    uint32_t fair;                    /* 1: fair waiters acquire in the order of their arrival. With wait_ms 0 a free
-                                         lock that has fair waiters is REDLOCK_HELD. If the first waiter was stopped
-                                         or cut off, the next one waits 1 to 1.3 s longer after a release; if that
-                                         was less than 0.2 s before its turn, it got the lock, for its ttl */
+    uint32_t fair;                    /* 1: fair waiters of different clients acquire in the order of their arrival;
+                                         those of one client take turns in its place. With wait_ms 0 a free lock that
+                                         has fair waiters is REDLOCK_HELD. If the first waiter was stopped or cut
+                                         off, the next one waits 1 to 1.3 s longer after a release; if that was less
+                                         than 0.2 s before its turn, it got the lock, for its ttl */
     uint32_t keep_waiting;            /* 1: keep waiting although misconfigured nodes make a majority impossible */
     const void *owner;                /* the lock's owner: see redlock_hold_count(). Compared, never dereferenced.
                                          NULL: the calling thread; in the asynchronous API: no owner */

@@ -175,6 +175,17 @@ static void on_reconnecting_late(struct rl_timer *timer)
         rl_round_stop_reconnecting(operation->round);
 }
 
+/* Also when a connection breaks while the attempt waits for its turn. */
+static void limit_reconnecting(struct rl_operation *operation)
+{
+    const struct rl_acquire *acquire = (struct rl_acquire *)operation;
+    redlock_client *client = operation->client;
+    if (!acquire->wait && !operation->completed && !operation->timer.set && operation->round &&
+        rl_round_awaits_connection(operation->round))
+        rl_timer_set(&client->core.timers, &operation->timer,
+                     quorum_time_add(rl_now(), rl_nodes_timeout(client->nodes)));
+}
+
 static struct rl_round *create_round(struct rl_acquire *acquire, bool is_first)
 {
     struct rl_queue *queue = rl_acquire_queue(acquire);
@@ -207,7 +218,6 @@ void rl_acquire_attempt(struct rl_acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     assert(!operation->completed && !acquire->lock);
-    redlock_client *client = operation->client;
     int status;
     bool is_first = !operation->round && !acquire->permits;
     rl_round_leave(operation->round);
@@ -229,9 +239,7 @@ void rl_acquire_attempt(struct rl_acquire *acquire)
         round->fence = acquire->fence->token;
     }
     rl_operation_start_round(operation, round, decided);
-    if (!acquire->wait && !operation->completed && rl_round_awaits_connection(operation->round))
-        rl_timer_set(&client->core.timers, &operation->timer,
-                     quorum_time_add(rl_now(), rl_nodes_timeout(client->nodes)));
+    limit_reconnecting(operation);
 }
 
 /* -------------------------------------------------------------------------------------------------------- operation */
@@ -298,7 +306,7 @@ static void drop(struct rl_operation *operation)
 }
 
 static const struct rl_operation_type type = {
-    .size = sizeof(struct rl_acquire), .stop = stop, .report = report, .drop = drop};
+    .size = sizeof(struct rl_acquire), .stop = stop, .report = report, .changed = limit_reconnecting, .drop = drop};
 
 /* ----------------------------------------------------------------------------------------------------------- start */
 

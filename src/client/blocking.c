@@ -108,8 +108,6 @@ static void queue(struct call *call)
 {
     if (!rl_loop_thread_queue_now(call->base.client, &call->base))
         rl_call_fail(&call->base, REDLOCK_INVALID, "the client is closed: only its last callbacks are left");
-    while (sem_wait(&call->done) != 0 && errno == EINTR)
-        ;
 }
 
 static int run(struct call *call, void (*start)(struct rl_call *call), bool drives)
@@ -122,6 +120,8 @@ static int run(struct call *call, void (*start)(struct rl_call *call), bool driv
     int cancel = rl_thread_disable_cancel();
     if (!drives || !rl_loop_thread_drive(call->base.client, &call->base, &call->ended))
         queue(call);
+    while (sem_wait(&call->done) != 0 && errno == EINTR)
+        ;
     sem_destroy(&call->done);
     rl_thread_restore_cancel(cancel);
     return call->status;

@@ -87,36 +87,21 @@ static void rest(struct rl_loop_thread *thread)
         thread->rest.set = false;
 }
 
-bool rl_loop_thread_calls_back(redlock_client *client)
+bool rl_loop_thread_calls_back(const redlock_client *client)
 {
-    struct rl_loop_thread *thread = client->loop_thread;
-    if (thread->driver != RL_CALLING_THREAD)
-        return true;
-    if (client->locks.leases.noticed && !thread->asked) {
-        thread->asked = true;
-        set_timer(thread, 1);
-    }
-    return false;
+    return client->loop_thread->driver != RL_CALLING_THREAD;
+}
+
+/* Its call has ended, or must wait for the loop's thread: events are to be reported, or there are other operations. */
+static bool stops_driving(const struct rl_loop_thread *thread)
+{
+    return *thread->awaited || thread->client->locks.leases.noticed || thread->client->operations.count > 1;
 }
 
 bool rl_loop_thread_is_done(const redlock_client *client)
 {
     const struct rl_loop_thread *thread = client->loop_thread;
-    return thread && thread->driver == RL_CALLING_THREAD && *thread->awaited;
-}
-
-/* While a calling thread polls. */
-static void call_back(struct rl_loop_thread *thread)
-{
-    redlock_client *client = thread->client;
-    bool *watchers_changed = &client->nodes->writes.watchers_changed;
-    thread->asked = *watchers_changed = false;
-    rl_leases_notify(&client->locks);
-    if (!rl_client_in_owner_process(client))
-        return;
-    rl_client_flush(client);
-    if (*thread->awaited || rl_client_has_news(client) || *watchers_changed)
-        rl_wakeup_signal(client->core.wakeup); /* it polls without knowing */
+    return thread && thread->driver == RL_CALLING_THREAD && stops_driving(thread);
 }
 
 static void drive(struct rl_loop_thread *thread)
@@ -148,17 +133,6 @@ static void rest_or_drive(struct rl_loop_thread *thread)
     rest(thread);
 }
 
-static void take_turn(struct rl_loop_thread *thread)
-{
-    if (thread->driver == RL_CALLING_THREAD) {
-        call_back(thread);
-        if (rl_client_in_owner_process(thread->client))
-            rest(thread);
-    } else {
-        rest_or_drive(thread);
-    }
-}
-
 /* In a child that was forked in an event's callback this is the only thread. The epoll descriptors and the timers are
  * the parent's, so the thread ends, and the child with it. */
 static void *run(void *data)
@@ -167,7 +141,7 @@ static void *run(void *data)
     pthread_mutex_lock(&thread->turn);
     begin_turn(thread);
     while (!thread->ended && rl_client_in_owner_process(thread->client))
-        take_turn(thread);
+        (thread->driver == RL_CALLING_THREAD ? rest : rest_or_drive)(thread);
     if (!thread->ended)
         return NULL;
     rl_calls_close(&thread->calls);
@@ -203,7 +177,7 @@ static bool may_drive(struct rl_loop_thread *thread)
     return alone && thread->driver == RL_NOBODY;
 }
 
-/* false: the call has ended without a poll. */
+/* false: without a poll. */
 static bool drive_until(struct rl_loop_thread *thread, struct rl_call *call, const bool *ended)
 {
     bool polled = false;
@@ -213,7 +187,7 @@ static bool drive_until(struct rl_loop_thread *thread, struct rl_call *call, con
     client->nodes->writes.own_thread = false;
     rl_calls_start_one(&thread->calls, call);
     rl_client_end_operations(client);
-    while (!*ended) {
+    while (!stops_driving(thread)) {
         polled = true;
         ev_run(thread->loop, EVRUN_ONCE);
         if (!thread->ended)

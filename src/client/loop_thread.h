@@ -2,9 +2,10 @@
  * The thread that runs the loop of a client created by redlock_connect(), and the two queues between it and the others.
  *
  * One thread at a time drives the loop: it polls, reads and writes. Usually that is the loop's thread. While lone
- * blocking calls follow each other closely, the calling thread drives the loop until its call has ended: that saves a
- * call two switches between threads. The loop's thread rests meanwhile. It drives again as soon as something waits, or
- * when no call has driven for RL_REST: late replies and timers may wait that long.
+ * blocking calls follow each other closely, the calling thread drives the loop until its call has ended, is no longer
+ * alone, or an event is to be reported: that saves a call two switches between threads. The loop's thread rests
+ * meanwhile. It drives again as soon as something waits, or when no call has driven for RL_REST: late replies and timers
+ * may wait that long.
  */
 #ifndef RL_LOOP_THREAD_H
 #define RL_LOOP_THREAD_H
@@ -38,7 +39,6 @@ struct rl_loop_thread {
     const bool *awaited; /* ends the drive of a calling thread */
     bool wanted;         /* a calling thread wants to drive the next time */
     quorum_time crowded; /* until then no calling thread drives: there were several calls at a time */
-    bool asked;          /* the loop's thread has been woken to call the callbacks of events */
     bool ended;          /* the client is closed */
     struct {
         int poll;          /* epoll: the loop's thread sleeps here, until the client's wake-up or the timer */
@@ -69,12 +69,14 @@ bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call);
 /* The same for a blocking call, for which a dispatching thread does not gather. */
 bool rl_loop_thread_queue_now(redlock_client *client, struct rl_call *call);
 
-/* Starts a call, and drives the loop until *ended. false: nothing was done; another thread drives. */
+/* Starts a call, and drives the loop until *ended, or until the loop's thread must drive: then that ends the call. false:
+ * nothing was done; another thread drives. */
 bool rl_loop_thread_drive(redlock_client *client, struct rl_call *call, const bool *ended);
 
-/* The callbacks of events may be called: this is the loop's thread. If it is not, that one is woken for them. */
-bool rl_loop_thread_calls_back(redlock_client *client);
-/* The call for which a calling thread drives has ended: it must not poll again. */
+/* The callbacks of events may be called: this is the loop's thread. */
+bool rl_loop_thread_calls_back(const redlock_client *client);
+
+/* A calling thread drives, and must not poll again. */
 bool rl_loop_thread_is_done(const redlock_client *client);
 
 /* The calling thread works on the client: this is inside one of the client's callbacks. */

@@ -45,7 +45,6 @@ static void watch(struct rl_link *link, ev_io *watcher, bool on)
 {
     if (on == (bool)ev_is_active(watcher))
         return;
-    link->writes->watchers_changed = true;
     if (on)
         ev_io_start(link->writes->loop, watcher);
     else

@@ -35,10 +35,9 @@ struct rl_writes {
     const redlock_allocator *allocator;
     struct rl_link *first; /* the list of links with bytes to write */
     struct rl_link *last;
-    bool own_thread;       /* this is the library's own thread, which blocks all signals, SIGPIPE included */
-    rl_process *owner;     /* a forked child leaves the sockets alone, though its loop may still have their events */
-    bool broken;           /* a link has ended since the writes began: TLS may have raised SIGPIPE */
-    bool watchers_changed; /* a watcher was started or stopped: a loop that sleeps does not know */
+    bool own_thread;   /* this is the library's own thread, which blocks all signals, SIGPIPE included */
+    rl_process *owner; /* a forked child leaves the sockets alone, though its loop may still have their events */
+    bool broken;       /* a link has ended since the writes began: TLS may have raised SIGPIPE */
 };
 
 /* Why a link ended, or was not opened. */

@@ -14,16 +14,12 @@
 
 static void start_watcher(struct rl_listener *listener)
 {
-    struct rl_nodes *nodes = listener->node->nodes;
-    nodes->writes.watchers_changed = true;
-    ev_io_start(nodes->core->loop, &listener->watcher);
+    ev_io_start(listener->node->nodes->core->loop, &listener->watcher);
 }
 
 static void stop_watcher(struct rl_listener *listener)
 {
-    struct rl_nodes *nodes = listener->node->nodes;
-    nodes->writes.watchers_changed = true;
-    ev_io_stop(nodes->core->loop, &listener->watcher);
+    ev_io_stop(listener->node->nodes->core->loop, &listener->watcher);
 }
 
 static void disconnect(struct rl_listener *listener)

@@ -166,6 +166,20 @@ TEST(three_nodes, acquires_do_not_wait_for_nodes_that_hang)
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_NO_QUORUM);
 }
 
+/* It was not sent to any node before the connections broke, so nothing but its own time ends it. */
+TEST(three_nodes, acquire_does_not_wait_for_nodes_that_do_not_come_back)
+{
+    scene.options.node_timeout_ms = 300;
+    scene.options.connect_timeout_ms = 2 * SCENE_SOON_MS;
+    scene.keys_may_stay = true; /* of the others */
+    scene_attach();
+    fill_windows();
+    scene_start_acquire(&late, "late", NULL);
+    scene_lose(0, 3);
+    ck_assert_status(scene_wait(&late), REDLOCK_NO_QUORUM);
+    ck_assert_uint_lt(late.result.elapsed_us, SCENE_SOON_MS * 1000);
+}
+
 /* The undos time out, too, while the windows hold them back. Then an extension goes in front of them, and times out. */
 TEST(three_nodes, request_times_out_once)
 {

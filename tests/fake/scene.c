@@ -620,6 +620,16 @@ void scene_cut_off(unsigned first, unsigned end)
     scene_until(scene_ready_nodes() == scene.nodes - (end - first));
 }
 
+void scene_lose(unsigned first, unsigned end)
+{
+    scene_add_rule(first, end, &(struct fake_rule){.silent = true});
+    for (unsigned i = first; i < end; i++) {
+        scene.client->nodes->node[i].attempts.ready_since -= QUORUM_SECOND;
+        fake_server_drop(scene.node[i], FAKE_CLOSE);
+    }
+    scene_until(scene_ready_nodes() == scene.nodes - (end - first));
+}
+
 void scene_assert_key(unsigned first, unsigned end, const char *key, bool is_there)
 {
     for (unsigned i = first; i < end; i++)

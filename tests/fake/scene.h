@@ -239,6 +239,9 @@ void scene_let_go_on(unsigned first, unsigned end, const char *key);
 void scene_refuse(unsigned first, unsigned end, const char *command, unsigned count, const char *error);
 /* Breaks their connections and refuses new ones, and turns the loop until the client has noticed. */
 void scene_cut_off(unsigned first, unsigned end);
+/* Breaks their connections, which were up for long enough to be replaced at once, and completes no handshake of the new
+ * ones. Returns when the client has noticed. */
+void scene_lose(unsigned first, unsigned end);
 void scene_assert_key(unsigned first, unsigned end, const char *key, bool is_there);
 void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsigned count);
 

@@ -169,15 +169,6 @@ TEST(blocking, links_break_under_the_clients_own_thread)
     }
 }
 
-TEST_ROWS(blocking, a_client_is_closed_while_nodes_cannot_be_reached, 2)
-{
-    scene_each(0, 3, fake_server_stop_listening);
-    ck_assert_status(redlock_connect(scene_list(), &scene.options, &scene.client, &result), REDLOCK_OK);
-    if (_i)
-        ck_assert_status(redlock_ready(scene.client, 20, &result), REDLOCK_TIMED_OUT);
-    ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
-}
-
 /* --- Calls in a log or event callback --- */
 
 static atomic_int inner_status;

@@ -90,7 +90,7 @@ TEST(inside, releasing_twice_and_acquiring_in_a_callback)
     ck_assert_status(scene_wait(&next), REDLOCK_OK);
 }
 
-static void close_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+static void close_and_run(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     redlock_client *same = client;
     scene_acquired(client, lock, result, arg);
@@ -100,40 +100,25 @@ static void close_in_callback(redlock_client *client, redlock_lock *lock, const 
     ck_assert_status(redlock_acquire_async(client, "more", NULL, scene_acquired, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_ready_async(client, 0, scene_completed, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_query_async(client, "more", 0, scene_queried, &closed), REDLOCK_INVALID);
-}
-
-TEST(inside, closing_in_a_callback)
-{
-    struct answer others[3];
-    memset(&closed, 0, sizeof closed);
-    scene_attach();
-    scene_start_acquire_then(&answer, "stock", NULL, close_in_callback);
-    scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .first = 2, .reply_delay_ms = 20});
-    for (unsigned i = 0; i < 3; i++)
-        scene_start_acquire(&others[i], (char[]){(char)('a' + i), 0}, REDLOCK_WAIT_MS(REDLOCK_FOREVER));
-    ck_assert_status(scene_wait(&closed), REDLOCK_OK);
-    for (unsigned i = 0; i < 3; i++) {
-        ck_assert_uint_eq(others[i].callbacks, 1);
-        ck_assert_uint_lt(others[i].place, closed.place);
-    }
-}
-
-static void close_and_run(redlock_client *client, const redlock_result *result, void *arg)
-{
-    scene_completed(client, result, arg);
-    scene_start_close(&closed);
     for (unsigned i = 0; i < 10; i++)
         ev_run(scene.loop, EVRUN_NOWAIT);
     ck_assert_uint_eq(closed.callbacks, 0);
 }
 
-TEST(inside, closed_client_is_freed_when_the_callback_that_ran_the_loop_has_returned)
+TEST(inside, client_that_is_closed_in_a_callback_is_freed_when_that_has_returned)
 {
+    struct answer others[3];
     memset(&closed, 0, sizeof closed);
     scene_attach();
-    scene_start_ready_then(&answer, 0, close_and_run);
-    scene_until(closed.callbacks == 1);
-    ck_assert_answer(&closed, REDLOCK_OK);
+    scene_start_acquire_then(&answer, "stock", NULL, close_and_run);
+    scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .first = 2, .reply_delay_ms = 20});
+    for (unsigned i = 0; i < 3; i++)
+        scene_start_acquire(&others[i], scene_name(i), REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+    ck_assert_status(scene_wait(&closed), REDLOCK_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_eq(others[i].callbacks, 1);
+        ck_assert_uint_lt(others[i].place, closed.place);
+    }
 }
 
 static void cancel_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
@@ -154,30 +139,7 @@ TEST(inside, cancelling_in_a_callback)
 
 /* --- Closing --- */
 
-static void hold_lock(void)
-{
-    scene_attach();
-    scene_lock("stock");
-    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
-}
-
 SCENE_CASE(closing, scene_five_nodes);
-
-TEST_ROWS(closing, locks_still_held_are_released_or_left_to_expire, 2)
-{
-    scene.options.leave_locks = (uint32_t)_i;
-    scene.keys_may_stay = _i;
-    hold_lock();
-    scene_lock("another");
-    scene_wait_for_sent_to(0, 5, SENT_SET, 2);
-    ck_assert_status(scene_close(&answer), REDLOCK_OK);
-    ck_assert_uint_eq(answer.result.pending_undos, 0);
-    ck_assert_uint_eq(answer.result.nodes, 5);
-    for (unsigned i = 0; i < 5; i++) {
-        ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), _i ? 2 : 0); /* confirmed by now */
-        ck_assert_uint_eq(scene_count(i, SENT_UNDO), _i ? 0 : 2);
-    }
-}
 
 /* The nodes are silent, or away. Undos cannot reach those that are away, which are not waited for. */
 TEST_ROWS(closing, undos_that_are_not_confirmed_are_counted, 2)
@@ -185,7 +147,9 @@ TEST_ROWS(closing, undos_that_are_not_confirmed_are_counted, 2)
     scene.keys_may_stay = _i;
     for (unsigned i = 0; i < 2; i++)
         scene.suffix[i] = "?timeout_ms=50";
-    hold_lock();
+    scene_attach();
+    scene_lock("stock");
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     if (_i)
         scene_cut_off(0, 2);
     else
@@ -211,16 +175,6 @@ TEST_ROWS(closing, requests_that_leave_no_key_need_no_confirmation, 2)
     ck_assert_status(scene_close(&closed), REDLOCK_OK);
     ck_assert_answer(&answer, REDLOCK_CANCELLED);
     ck_assert_str_eq(redlock_result_text(&closed.result), "done: 5 granted");
-}
-
-TEST(closing, a_close_needs_no_callback)
-{
-    scene_attach();
-    scene_lock("stock");
-    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_OK);
-    ck_assert_ptr_null(scene.client);
-    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
-    ev_run(scene.loop, 0); /* returns, because a closed client does not keep the loop alive */
 }
 
 /* --- Operations in progress at a close --- */
@@ -297,7 +251,7 @@ TEST(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next
     struct redlock_client *client = scene.client;
     ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_OK);
     ck_assert_ptr_null(client->operations.first);
-    scene_turn();
+    ev_run(scene.loop, 0); /* returns, because a closed client does not keep the loop alive */
     ck_assert_uint_eq(cancelled, 2);
 }
 

@@ -230,15 +230,6 @@ static void assert_new_links_or_wrong_reply(int which)
 
 SCENE_CASE(unasked, scene_three_nodes);
 
-TEST_ROWS(unasked, unasked_replies_on_an_idle_link, ROWS(unasked))
-{
-    scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_push(scene.node[i], unasked[_i], strlen(unasked[_i]));
-    fake_server_drop(scene.node[0], FAKE_SHUTDOWN); /* and then the end */
-    assert_new_links(3);
-}
-
 /* Each node at another command: before the first one, and behind the last reply of the handshake, too. */
 TEST_ROWS(breaking, unasked_replies_in_the_handshake, ROWS(unasked))
 {

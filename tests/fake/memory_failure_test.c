@@ -67,8 +67,6 @@ static bool is_fine(int status, int expected)
 
 /* --- Every function --- */
 
-#define TOKEN "0123456789abcdef0123456789abcdef01234567"
-
 static struct answer answer;
 
 /* The status of the call itself, or else of its callback. */
@@ -117,21 +115,23 @@ static void use_client(void)
     ck_assert_fine(acquire("left to close", 0, &lock), REDLOCK_OK);
 }
 
+static int adopt(const char *resource)
+{
+    return finish(
+        redlock_adopt_async(scene.client, resource, NULL, SCENE_OTHER, scene_acquired, scene_cleared(&answer)));
+}
+
 static void use_tokens(void)
 {
-    ck_assert_fine(
-        finish(redlock_adopt_async(scene.client, "gone", NULL, TOKEN, scene_acquired, scene_cleared(&answer))),
-        REDLOCK_LOST);
-    ck_assert_fine(
-        finish(redlock_release_token_async(scene.client, "gone", 0, TOKEN, scene_completed, scene_cleared(&answer))),
-        REDLOCK_LOST);
-    for (unsigned i = 0; i < scene.nodes; i++)
-        fake_server_set_key(scene.node[i], "adopted", TOKEN, 60000);
-    int status =
-        finish(redlock_adopt_async(scene.client, "adopted", NULL, TOKEN, scene_acquired, scene_cleared(&answer)));
+    ck_assert_fine(adopt("gone"), REDLOCK_LOST);
+    ck_assert_fine(finish(redlock_release_token_async(scene.client, "gone", 0, SCENE_OTHER, scene_completed,
+                                                      scene_cleared(&answer))),
+                   REDLOCK_LOST);
+    scene_hold_on(0, scene.nodes, "adopted");
+    int status = adopt("adopted");
     ck_assert_fine(status, REDLOCK_OK);
-    for (unsigned i = 0; status != REDLOCK_OK && i < scene.nodes; i++)
-        fake_server_delete_key(scene.node[i], "adopted");
+    if (status != REDLOCK_OK)
+        scene_let_go_on(0, scene.nodes, "adopted");
     ck_assert_fine(finish(redlock_inspect_async(scene.client, "stock", 0, scene_completed, scene_cleared(&answer))),
                    REDLOCK_OK);
 }

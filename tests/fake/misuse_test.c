@@ -112,28 +112,11 @@ TEST(arguments, null_arguments_of_the_blocking_api)
     assert_refused(redlock_close(&client, &result), "closed already");
 }
 
-/* Only a client with its own thread needs a callback for its close. A release needs none. */
-TEST_ROWS(arguments, null_callback_is_refused, 2)
-{
-    _i ? scene_connect() : scene_attach();
-    lock = scene_lock("stock");
-    ck_assert_status(redlock_ready_async(scene.client, 0, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_acquire_async(scene.client, "more", NULL, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_adopt_async(scene.client, "more", NULL, "token", NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_extend_async(lock, 0, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_query_async(scene.client, "stock", 0, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_int_gt(redlock_validity_ms(lock), 0);
-    ck_assert_status(redlock_release_async(&lock, NULL, NULL), REDLOCK_OK);
-    ck_assert_ptr_null(lock);
-    if (_i)
-        ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_ptr_nonnull(scene.client);
-}
-
 TEST(arguments, null_handles_have_no_validity)
 {
     size_t size = 99;
     ck_assert_int_eq(redlock_validity_ms(NULL), 0);
+    ck_assert_int_eq(redlock_valid_until_ns(NULL), 0);
     ck_assert_str_eq(redlock_lock_token(NULL), "");
     ck_assert_str_eq(redlock_lock_resource(NULL, &size), "");
     ck_assert_uint_eq(size, 0);
@@ -285,6 +268,9 @@ static void *call_all(void *unused)
     ck_assert_has(redlock_status_text(REDLOCK_INVALID), "only from the thread that attached it");
     ck_assert_status(redlock_close_async(&scene.client, scene_completed, NULL), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(scene.client);
+    ck_assert_int_gt(redlock_validity_ms(lock), 0); /* what any thread may ask */
+    ck_assert_int_gt(redlock_valid_until_ns(lock), 0);
+    ck_assert_int_eq(redlock_lock_loss(lock), REDLOCK_NOT_LOST);
     return NULL;
 }
 

@@ -162,8 +162,7 @@ TEST(three_nodes, acquires_do_not_wait_for_nodes_that_hang)
     scene.options.node_timeout_ms = 20;
     scene_attach();
     fill_windows();
-    for (unsigned i = 0; i < MANY; i++)
-        ck_assert_status(scene_wait(&answers[i]), REDLOCK_NO_QUORUM);
+    expect(REDLOCK_NO_QUORUM);
 }
 
 /* It was not sent to any node before the connections broke, so nothing but its own time ends it. */
@@ -270,8 +269,7 @@ static void fill_window_of_last(void)
     narrow_windows(2, 3);
     scene_hold_replies(2, 3, "SET");
     scene_start_acquires(answers, MANY, NULL);
-    for (unsigned i = 0; i < MANY; i++)
-        ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
+    expect(REDLOCK_OK);
     ck_assert_uint_gt(flight_of_last()->held_count, MANY / 2);
 }
 

@@ -3,10 +3,8 @@
 #include "fake/scene.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { THREADS_TRIED = 1000, CANCELS = 300, WORKERS = 4 };
 
@@ -124,18 +122,6 @@ TEST_ROWS(owner, reentry_option_selects_the_owner, ROWS(reentries))
     release(&first);
 }
 
-/* Several resources: tests/real/several_test.c has all cases. */
-TEST(owner, thread_does_not_wait_for_itself)
-{
-    const redlock_acquire_options *options =
-        SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .also = &(redlock_name){"paper", 0}, .also_count = 1);
-    redlock_lock *held, *wanted;
-    ck_assert_status(redlock_acquire(scene.client, "stock", NULL, &held, &result), REDLOCK_OK);
-    ck_assert_status(redlock_acquire(scene.client, "stock", options, &wanted, &result), REDLOCK_INVALID);
-    ck_assert_has(redlock_result_text(&result), "this owner holds 'stock'; release that first");
-    release(&held);
-}
-
 /* --- pthread_cancel(3) --- */
 
 static void release_at_exit(void *arg)
@@ -195,58 +181,6 @@ static void *open_and_close(void *unused)
 TEST(owner, pending_cancel_waits_for_the_end_of_a_call)
 {
     ck_assert_ptr_eq(scene_join(scene_thread(open_and_close, NULL)), PTHREAD_CANCELED);
-}
-
-/* --- The end of validity, in a worker --- */
-
-static struct {
-    redlock_lock *lock;
-    atomic_bool stop;
-    atomic_uint seen; /* number of times that the end has moved */
-} watch;
-
-static void *watch_end(void *unused)
-{
-    (void)unused;
-    for (int64_t last = 0; !atomic_load(&watch.stop);) {
-        int64_t end = redlock_valid_until_ns(watch.lock);
-        ck_assert_int_ge(end, last);
-        ck_assert_int_eq(redlock_lock_loss(watch.lock), REDLOCK_NOT_LOST);
-        atomic_fetch_add(&watch.seen, end > last);
-        last = end;
-    }
-    return NULL;
-}
-
-static void attached_nodes(void)
-{
-    scene_begin(3);
-    scene_attach();
-}
-
-SCENE_CASE(attached, attached_nodes);
-
-TEST(attached, worker_thread_sees_the_end_move_on)
-{
-    struct answer answer;
-    struct timespec now;
-    atomic_store(&watch.stop, false);
-    atomic_store(&watch.seen, 0);
-    watch.lock = scene_lock("stock");
-    pthread_t worker = scene_thread(watch_end, NULL);
-    for (unsigned times = 1; times < 5; times++) {
-        scene_until(atomic_load(&watch.seen) >= times);
-        scene_start_extend(&answer, watch.lock, 60000 + 1000 * times);
-        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    }
-    scene_until(atomic_load(&watch.seen) >= 5);
-    atomic_store(&watch.stop, true);
-    scene_join(worker);
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    int64_t left_ms = (redlock_valid_until_ns(watch.lock) - now.tv_sec * INT64_C(1000000000) - now.tv_nsec) / 1000000;
-    ck_assert_int_le(redlock_validity_ms(watch.lock), left_ms);
-    ck_assert_int_ge(redlock_validity_ms(watch.lock), left_ms - 5000);
-    ck_assert_int_eq(redlock_valid_until_ns(NULL), 0);
 }
 
 TEST_PROGRAM("fake_owner")

@@ -160,12 +160,10 @@ TEST(releases, foreign_key_ends_only_its_own_release)
 /* Two leases with one token would release each other's keys: both could be handed over at once. */
 TEST(releases, second_of_two_adoptions_at_once_gets_no_handle)
 {
-    static const char token[] = "00000000000000000000000000000000000000aa";
     scene_attach();
-    for (unsigned node = 0; node < scene.nodes; node++)
-        fake_server_set_key(scene.node[node], "adopted", token, TTL_MS);
+    scene_hold_on(0, 3, "adopted");
     for (unsigned i = 0; i < 2; i++)
-        scene_start_adopt(&acquired[i], "adopted", NULL, token);
+        scene_start_adopt(&acquired[i], "adopted", NULL, SCENE_OTHER);
     ck_assert_status(scene_wait(&acquired[0]), REDLOCK_OK);
     ck_assert_status(scene_wait(&acquired[1]), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(strstr(acquired[1].result.text, "use its handle"));

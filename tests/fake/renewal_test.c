@@ -271,18 +271,6 @@ static void answer_too_late(void)
     scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .reply_delay_ms = 60});
 }
 
-/* The renewal fails, and its late confirmations count. */
-TEST(in_turn, confirmations_that_come_after_the_timeout_keep_the_lock)
-{
-    scene_attach();
-    hold_one(REDLOCK_WAIT_MS(SCENE_SOON_MS));
-    quorum_time end = end_of_validity();
-    answer_too_late();
-    make_all_due();
-    scene_until(end_of_validity() > end);
-    ck_assert_uint_gt(scene_statistics().renewals_failed, 0);
-}
-
 SCENE_CASE(events, five_nodes);
 
 /* The extension times out and is confirmed late. Its ttl counts, so re-entry with the same ttl sends no request. */

@@ -205,13 +205,6 @@ void scene_know_clocks(void)
         scene_until(scene.client->nodes->clock_watch.node[i].known);
 }
 
-void scene_stop_our_clock(void)
-{
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_set_clock_offset_us(scene.node[i], 600000000);
-    scene_until(scene.client->nodes->clock_stopped != 0);
-}
-
 /* --- Operations --- */
 
 void scene_completed(redlock_client *client, const redlock_result *result, void *arg)
@@ -494,6 +487,12 @@ void scene_assert_undone_on(unsigned first, unsigned end)
         scene_wait_for_sent(i, SENT_UNDO, 1);
         assert_undone(i);
     }
+}
+
+unsigned scene_owed_undos(void)
+{
+    rl_node_beat(scene.client->nodes->node);
+    return rl_node_unconfirmed_undos(scene.client->nodes->node);
 }
 
 /* --- Other holders --- */

@@ -119,9 +119,6 @@ pid_t scene_fork(void);
 
 /* Turns the loop until the client has sampled the clock of every node. */
 void scene_know_clocks(void);
-/* Simulates a stop of our clock for ten minutes: the clocks of the first three nodes jump ahead. Turns the loop until
- * the client has detected it. */
-void scene_stop_our_clock(void);
 
 /* --- Operations --- */
 
@@ -219,6 +216,9 @@ const char *scene_token(const struct fake_record *record);
 
 /* Turns the loop until every attempt that these nodes received is followed by its undo, on the same connection. */
 void scene_assert_undone_on(unsigned first, unsigned end);
+/* The undos that the client keeps for the first node. Has a heartbeat sent there, whose reply makes the client send them
+ * again. */
+unsigned scene_owed_undos(void);
 
 /* --- Other holders --- */
 

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "src/client/client.h"
 #include "src/core/clock.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
@@ -232,13 +231,6 @@ TEST_ROWS(adopt, malformed_token_or_name_is_explained, ROWS(malformed))
 
 SCENE_CASE(release, five_nodes);
 
-/* The reply to each heartbeat makes the client send the kept undos again. */
-static unsigned owed_undos(void)
-{
-    rl_node_beat(scene.client->nodes->node);
-    return rl_node_unconfirmed_undos(scene.client->nodes->node);
-}
-
 /* The process that acquired the lock may have set a longer ttl. */
 TEST(release, an_undo_is_repeated_for_longer_than_the_ttl_that_the_lock_was_adopted_with)
 {
@@ -251,7 +243,7 @@ TEST(release, an_undo_is_repeated_for_longer_than_the_ttl_that_the_lock_was_adop
     scene_refuse(0, 1, "EVALSHA", 0, FAKE_BUSY);
     scene_release(&answer, &lock); /* may be too late for a valid lock: it ends after 300 ms */
     quorum_time end = rl_now() + 400 * QUORUM_MILLISECOND;
-    scene_until(owed_undos() == 0 || rl_now() > end);
+    scene_until(scene_owed_undos() == 0 || rl_now() > end);
     scene_calm(0, 1);
     scene_until(showing() == 0);
 }

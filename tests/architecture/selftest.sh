@@ -53,10 +53,6 @@ test_purity() {
   finds 'No such file' purity "$pure;$pure"
   finds malloc purity "$(object heap '#include <stdlib.h>
     void *f(void) { return malloc(9); }')"
-  finds clock_gettime purity "$(object clock '#include <time.h>
-    int f(struct timespec *t) { return clock_gettime(CLOCK_MONOTONIC, t); }')"
-  finds printf purity "$(object output '#include <stdio.h>
-    int f(int n) { return printf("%d", n); }')"
   finds __asan_ purity "$(object sanitizer 'void __asan_init(void); void f(void) { __asan_init(); }')"
   finds "no objects" purity
 }

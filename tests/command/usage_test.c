@@ -46,7 +46,6 @@ static const struct {
     {"run --wait 1s -n x -- true", "contradict"},
     {"run -w 400d x",
      "--wait '400d' is not a duration: a number and ms, s, m, h or d (seconds without a unit), 366d at most"},
-    {"run --ttl 2s --grace 1s x -- true", "2 x grace + 1 s"},
     {"run --ttl 500ms x -- true", "2 x grace + 1 s"},
     {"run --ttl 4001ms --grace 2s x -- true", "a ttl of 4.001 s is too short for this grace"},
     {"run --ttl 40s x -- true", "is above max-ttl, 30.0 s"},

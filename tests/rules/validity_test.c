@@ -9,21 +9,8 @@
 
 static const uint32_t rates[] = {0, 1, 7, 100, 999, 10000, 33333, 250000, 500000, 999999, 1000000};
 
-static const quorum_duration ttls[] = {0,
-                                       1,
-                                       999999,
-                                       2 * MS - 1,
-                                       2 * MS,
-                                       2 * MS + 1,
-                                       2020202,
-                                       2020203,
-                                       50 * MS,
-                                       30000 * MS,
-                                       UINT64_MAX / 1000000,
-                                       UINT64_MAX / 1000000 + 1,
-                                       UINT64_MAX - 2 * MS,
-                                       UINT64_MAX - 1,
-                                       UINT64_MAX};
+static const quorum_duration ttls[] = {
+    0, 1, 2 * MS - 1, 2 * MS, 2 * MS + 1, 2020203, 30000 * MS, UINT64_MAX / 1000000, UINT64_MAX - 2 * MS, UINT64_MAX};
 
 static const quorum_time moments[] = {0, 1, QUORUM_SECOND, UINT64_MAX / 2, UINT64_MAX - QUORUM_SECOND, UINT64_MAX};
 

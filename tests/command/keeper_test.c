@@ -25,14 +25,17 @@ static void start_process(void)
     program_shows(process, "ready");
 }
 
-/* Returns the keeper. */
-static pid_t keep(const char *options)
+/* The keeper that an acquire has started. */
+static pid_t keeper_of(struct program *program)
 {
-    struct program *program =
-        program_exits(program_run("acquire -n --json " NAME " --for %d %s", (int)program_pid(process), options), 0);
-    pid_t keeper = (pid_t)atol(scene_json(program, ".keeper"));
+    pid_t keeper = (pid_t)atol(scene_json(program_exits(program, 0), ".keeper"));
     ck_assert_int_gt(keeper, 1);
     return keeper;
+}
+
+static pid_t keep(const char *options)
+{
+    return keeper_of(program_run("acquire -n --json " NAME " --for %d %s", (int)program_pid(process), options));
 }
 
 static bool has_ended(void *keeper)
@@ -50,6 +53,12 @@ static void check_that_it_ends(pid_t keeper)
     ck_assert(real_nothing_left(NULL));
 }
 
+static void terminate(pid_t keeper)
+{
+    kill(keeper, SIGTERM);
+    check_that_it_ends(keeper);
+}
+
 REAL_CASE(keeper, scene_shared_nodes, start_process);
 
 TEST(keeper, a_keeper_renews_until_its_process_ends)
@@ -65,9 +74,7 @@ TEST(keeper, a_keeper_renews_until_its_process_ends)
 
 TEST(keeper, keeper_that_is_terminated_sends_no_signal)
 {
-    pid_t keeper = keep("--loss-signal TERM");
-    kill(keeper, SIGTERM);
-    check_that_it_ends(keeper);
+    terminate(keep("--loss-signal TERM"));
     ck_assert(program_is_running(process));
 }
 
@@ -80,19 +87,13 @@ TEST(keeper, a_keeper_ends_when_its_lock_is_released)
     ck_assert(program_is_running(process));
 }
 
-TEST(keeper, a_keeper_holds_no_longer_than_its_cap)
-{
-    keep("--ttl 3s --cap 4s");
-    ck_assert(real_nothing_left(NULL));
-    ck_assert(program_is_running(process));
-}
-
-/* The lock is deleted by another client, or expires. */
+/* The lock is deleted by another client, or expires at the cap. */
 static const struct {
     const char *options;
     bool deleted;
-    int status;
+    int status; /* of the process; 0: it lives on */
 } losses[] = {
+    {"--ttl 3s --cap 4s", false, 0},
     {"--ttl 5s --loss-signal USR1", true, 7},
     {"--ttl 3s --cap 4s --loss-signal USR1", false, 7},
     {"--ttl 3s --cap 4s --loss-signal SIGTERM", false, -SIGTERM},
@@ -103,8 +104,10 @@ TEST_ROWS(keeper, loss_is_signalled_if_a_signal_was_requested, ROWS(losses))
     keep(losses[_i].options);
     if (losses[_i].deleted)
         scene_delete(NAME);
-    program_exits(process, losses[_i].status);
+    if (losses[_i].status != 0)
+        program_exits(process, losses[_i].status);
     ck_assert(real_nothing_left(NULL));
+    ck_assert(losses[_i].status != 0 || program_is_running(process));
 }
 
 static bool has_another_watchdog(void *arg)
@@ -130,25 +133,6 @@ TEST_ROWS(keeper, the_loss_is_signalled_when_the_keeper_is_killed_or_stopped, 3)
     ck_assert(real_nothing_left(NULL)); /* after its ttl */
 }
 
-/* An inherited pipe would never end, and an inherited directory could not be unmounted. */
-TEST(keeper, keeper_keeps_no_descriptor_or_directory_of_its_parent)
-{
-    static const char *const links[][2] = {
-        {"cwd", "/"}, {"fd/0", "/dev/null"}, {"fd/1", "/dev/null"}, {"fd/2", "/dev/null"}};
-    /* The pipe ends, so the shell does. */
-    struct program *shell = program_exits(
-        program_shell("$R acquire " NAME " --for %d --json 9>&1 2>&1 | cat", (int)program_pid(process)), 0);
-    pid_t keeper = (pid_t)atol(scene_json(shell, ".keeper"));
-    for (size_t i = 0; i < 4; i++) {
-        char to[512] = "";
-        ck_assert_int_gt(readlink(program_text("/proc/%d/%s", (int)keeper, links[i][0]), to, sizeof to - 1), 0);
-        ck_assert_str_eq(to, links[i][1]);
-    }
-    ck_assert_int_eq(getsid(keeper), keeper);
-    kill(keeper, SIGTERM);
-    check_that_it_ends(keeper);
-}
-
 TEST(keeper, a_process_that_is_not_there_gets_no_lock)
 {
     int gone = (int)program_pid(process);
@@ -171,10 +155,7 @@ TEST(keeper, process_that_may_not_be_signalled_gets_no_lock)
     program_refuses(program_shell("exec %s --loss-signal TERM", line), SYSTEM,
                     program_text("may not signal process %d", other));
     ck_assert(real_nothing_left(NULL));
-    struct program *program = program_exits(program_shell("exec %s --json", line), 0);
-    pid_t keeper = (pid_t)atol(scene_json(program, ".keeper"));
-    kill(keeper, SIGTERM);
-    check_that_it_ends(keeper);
+    terminate(keeper_of(program_shell("exec %s --json", line)));
 }
 
 /* The process ends; the keeper is terminated. */
@@ -219,17 +200,24 @@ static void take_close_range_away(void)
     ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
-/* The pipe ends, so neither the keeper nor its watchdog has it. */
-TEST(keeper, a_keeper_needs_no_close_range)
+/* An inherited pipe would never end, and an inherited directory could not be unmounted. Also without close_range(2): the
+ * last row, because it is gone for good. */
+TEST_ROWS(keeper, keeper_keeps_no_descriptor_or_directory_of_its_parent, 2)
 {
-    take_close_range_away();
-    struct program *shell = program_exits(
-        program_shell("$R acquire " NAME " --for %d --loss-signal USR1 --json 9>&1 | cat", (int)program_pid(process)),
-        0);
-    pid_t keeper = (pid_t)atol(scene_json(shell, ".keeper"));
-    ck_assert_int_gt(keeper, 1);
-    kill(keeper, SIGTERM);
-    check_that_it_ends(keeper);
+    static const char *const links[][2] = {
+        {"cwd", "/"}, {"fd/0", "/dev/null"}, {"fd/1", "/dev/null"}, {"fd/2", "/dev/null"}};
+    if (_i == 1)
+        take_close_range_away();
+    /* The pipe ends, so neither the keeper nor its watchdog has it, and the shell ends. */
+    pid_t keeper = keeper_of(program_shell("$R acquire " NAME " --for %d --loss-signal USR1 --json 9>&1 2>&1 | cat",
+                                           (int)program_pid(process)));
+    for (size_t i = 0; i < 4; i++) {
+        char to[512] = "";
+        ck_assert_int_gt(readlink(program_text("/proc/%d/%s", (int)keeper, links[i][0]), to, sizeof to - 1), 0);
+        ck_assert_str_eq(to, links[i][1]);
+    }
+    ck_assert_int_eq(getsid(keeper), keeper);
+    terminate(keeper);
 }
 
 REAL_PROGRAM("cli_keeper")

@@ -1,8 +1,9 @@
 /* redlock run --on-lost: a command that runs after the loss of the lock, when no process of CMD is left. */
 #include "scene.h"
 
+#include "support/process.h"
+
 #include <signal.h>
-#include <stdio.h>
 
 enum { MAJORITY = 3 };
 
@@ -61,12 +62,8 @@ TEST_ROWS(own_nodes, command_runs_after_the_loss_when_no_process_is_left, ROWS(l
 
 static bool has_exited(void *command)
 {
-    char state = 0;
-    FILE *file = fopen(program_text("/proc/%d/stat", (int)*(pid_t *)command), "r");
-    bool read = file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
-    if (file)
-        fclose(file);
-    return !read || state == 'Z';
+    char state = process_state(*(pid_t *)command);
+    return state == 0 || state == 'Z';
 }
 
 /* The watchdog ends CMD, which exits with 0. The holder, which goes on afterwards, knows why it has ended. */

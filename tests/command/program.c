@@ -246,9 +246,9 @@ bool program_is_running(struct program *program)
     return !has_ended(program);
 }
 
-bool program_is_stopped(const struct program *program)
+bool program_is_stopped(void *program)
 {
-    return process_stopped(&(struct process){.pid = program->pid});
+    return process_stopped(&(struct process){.pid = program_pid(program)});
 }
 
 bool program_is_gone(pid_t pid)

@@ -54,7 +54,7 @@ size_t program_children(pid_t parent, pid_t *children, size_t most);
 pid_t program_child(pid_t parent);
 void program_signal(const struct program *program, int number);
 bool program_is_running(struct program *program);
-bool program_is_stopped(const struct program *program);
+bool program_is_stopped(void *program); /* for wait_until() */
 /* Whether no process has this PID. The second function waits until none has it. */
 bool program_is_gone(pid_t pid);
 bool program_soon_gone(pid_t pid);

@@ -133,11 +133,6 @@ TEST(terminal, a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock)
     ck_assert(real_nothing_left(NULL));
 }
 
-static bool is_stopped(void *program)
-{
-    return program_is_stopped(program);
-}
-
 /* The command is stopped by a process that knows its PID. There may be no shell that would continue the job. */
 TEST(terminal, a_command_that_is_stopped_and_continued_by_itself_goes_on)
 {
@@ -145,7 +140,7 @@ TEST(terminal, a_command_that_is_stopped_and_continued_by_itself_goes_on)
     pid_t command = program_number(program, "pid=");
     for (unsigned i = 1; i <= 5; i++) {
         kill(command, SIGSTOP);
-        ck_assert(wait_until(is_stopped, program, PROGRAM_SOON_MS));
+        ck_assert(wait_until(program_is_stopped, program, PROGRAM_SOON_MS));
         kill(command, SIGCONT);
         program_type(program, program_text("round %u\n", i));
         program_shows(program, program_text("line=round %u", i));
@@ -159,7 +154,7 @@ TEST(terminal, a_command_that_is_killed_while_it_is_stopped_ends_the_job)
     struct program *program = start("echo pid=$$; read line");
     pid_t command = program_number(program, "pid=");
     kill(command, SIGSTOP);
-    ck_assert(wait_until(is_stopped, program, PROGRAM_SOON_MS));
+    ck_assert(wait_until(program_is_stopped, program, PROGRAM_SOON_MS));
     kill(command, SIGKILL);
     program_exits(program, 128 + SIGKILL);
     ck_assert(real_nothing_left(NULL));

@@ -212,11 +212,8 @@ static const struct {
     {"node\"1", "is not a host name"},
     {"node1/3", "is not a host name"},
     {"http://node1", "scheme 'http' is unknown; known are redis, rediss, unix"},
-    {"tcp://node1:6379", "scheme 'tcp' is unknown"},
     {"redis:///3", "'' is not a host name"},
-    {"redis://", "'' is not a host name"},
     {"redis://node1/x", "database 'x' is not a number"},
-    {"redis://node1/-1", "is not a number"},
     {"redis://node1/1000001", "is not a number"},
     {"redis://node1?", "name=value"},
     {"redis://node1?timeout_ms", "name=value"},
@@ -228,73 +225,61 @@ static const struct {
     {"redis://node1?database=x", "database 'x' is not a number"},
     {"redis://node1?timeout=5", "parameter 'timeout' is unknown; known are timeout_ms"},
     {"redis://node1?Timeout_ms=5", "parameter 'Timeout_ms' is unknown"},
-    {"redis://lock@node1", "a user without a password"},
+    {"redis://hidden@node1", "a user without a password"},
     {"redis://lock:@node1", "an empty password"},
     {"redis://:@node1", "an empty password"},
-    {"redis://:se%cret@node1", "a % in the password is not followed by two hexadecimal digits"},
-    {"redis://:secret%4@node1", "a % in the password is not"},
-    {"redis://:secret%@node1", "a % in the password is not"},
-    {"redis://l%zz:secret@node1", "a % in the user is not"},
-    {"redis://:sec%00ret@node1", "the password contains a NUL byte"},
+    {"redis://:hid%hidden@node1", "a % in the password is not followed by two hexadecimal digits"},
+    {"redis://:hidden%4@node1", "a % in the password is not"},
+    {"redis://:hidden%@node1", "a % in the password is not"},
+    {"redis://l%zz:hidden@node1", "a % in the user is not"},
+    {"redis://:hidden%00@node1", "the password contains a NUL byte"},
     {"unix://run/redis.sock", "path must be absolute"},
     {"unix://", "path must be absolute"},
     {"unix:///", "path must be absolute"},
     {"/", "path must be absolute"},
     {"unix:///run/%0", "a % in the path is not"},
     {"node1,node2,node1", "node 3 of the list: 'node1:6379' is node 1 already"},
-    {"node1,redis://lock:secret@NODE1:6379/3", "'NODE1:6379' is node 1 already"},
+    {"node1,redis://lock:hidden@NODE1:6379/3", "'NODE1:6379' is node 1 already"},
     {"unix:///run/a,/run/a", "node 2 of the list: '/run/a' is node 1 already"},
     {"[::1]:7000,redis://[::1]:7000", "'[::1]:7000' is node 1 already"},
+    /* "hidden" or 43210 is part of a password, or of text that was meant to be one. */
+    {"redis://lock:hidden@", "node "},
+    {"redis://lock:hidden@node1:99999", "node "},
+    {"redis://lock:hidden@node1/x", "node "},
+    {"redis://lock:hidden@node1?timeout_ms=0", "node "},
+    {"redis://lock:hidden@no de", "node "},
+    {"redis://lock:hidden@node1,node2:0", "node "},
+    {"lock:hidden@node1:6379", "node "},
+    {"hidden@node1", "node "},
+    {"http://lock:hidden@node1", "node "},
+    {"rediss://lock:hidden@node1:x", "node "},
+    {"unix://lock:hidden@run", "node "},
+    /* an unencoded '?' */
+    {"redis://lock:x?hidden@node1", "node "},
+    {"redis://lock:x?hidden=1@node1", "node "},
+    {"redis://lock:x?timeout_ms=hidden@node1", "node "},
+    {"redis://lock:x?timeout_ms=1&connect_timeout_ms=hidden@node1", "node "},
+    {"redis://lock:x?database=hidden@node1", "node "},
+    /* an unencoded ',' */
+    {"redis://lock:hidden,x@node1", "node "},
+    {"redis://lock:43210,x@node1", "node "},
+    {"redis://:hidden,x@node1", "node "},
+    {"redis://lock:x/hidden,x@node1", "node "},
+    {"redis://lock:1,hid?hidden,x@node1", "node "},
+    {"redis://lock:1,hidden://,x@node1", "node "},
+    {"redis://lock:1,x:hidden,x@node1", "node "},
+    {"redis://lock:1,[::1]hidden,x@node1", "node "},
+    {"lock:hidden,x@node1", "node "},
+    {"redis://lock:1,hidden,hidden,x@node1", "node "},
 };
 
-TEST_ROWS(addresses, each_mistake_is_named, ROWS(bad))
+TEST_ROWS(addresses, each_mistake_is_named_and_no_password_is_shown, ROWS(bad))
 {
     ck_assert_uint_eq(read_list(bad[_i].text), 0);
+    ck_assert_msg(!strstr(error, "hidden") && !strstr(error, "43210"), "'%s' was answered by '%s'", bad[_i].text,
+                  error);
     ck_assert_msg(strstr(error, bad[_i].words), "'%s' was answered by '%s', which lacks '%s'",
                   bad[_i].text ? bad[_i].text : "NULL", error, bad[_i].words);
-}
-
-/* Wrong lists. "hidden" or 43210 is part of a password, or of text that was meant to be one. */
-static const char *const leaky[] = {
-    "redis://lock:hidden%@node1",
-    "redis://lock:hidden%0g@node1",
-    "redis://lock:hidden%00@node1",
-    "redis://hidden@node1",
-    "redis://lock:hidden@",
-    "redis://lock:hidden@node1:99999",
-    "redis://lock:hidden@node1/x",
-    "redis://lock:hidden@node1?timeout_ms=0",
-    "redis://lock:hidden@no de",
-    "redis://lock:hidden@node1,node2:0",
-    "lock:hidden@node1:6379",
-    "hidden@node1",
-    "http://lock:hidden@node1",
-    "rediss://lock:hidden@node1:x",
-    "unix://lock:hidden@run",
-    /* an unencoded '?' */
-    "redis://lock:x?hidden@node1",
-    "redis://lock:x?hidden=1@node1",
-    "redis://lock:x?timeout_ms=hidden@node1",
-    "redis://lock:x?timeout_ms=1&connect_timeout_ms=hidden@node1",
-    "redis://lock:x?database=hidden@node1",
-    /* an unencoded ',' */
-    "redis://lock:hidden,x@node1",
-    "redis://lock:43210,x@node1",
-    "redis://:hidden,x@node1",
-    "redis://lock:x/hidden,x@node1",
-    "redis://lock:1,hid?hidden,x@node1",
-    "redis://lock:1,hidden://,x@node1",
-    "redis://lock:1,x:hidden,x@node1",
-    "redis://lock:1,[::1]hidden,x@node1",
-    "lock:hidden,x@node1",
-    "redis://lock:1,hidden,hidden,x@node1",
-};
-
-TEST_ROWS(addresses, no_error_shows_a_secret, ROWS(leaky))
-{
-    ck_assert_uint_eq(read_list(leaky[_i]), 0);
-    ck_assert_msg(!strstr(error, "hidden") && !strstr(error, "43210"), "'%s' was answered by '%s'", leaky[_i], error);
-    ck_assert_msg(strstr(error, "node "), "'%s' was answered by '%s', which names no node", leaky[_i], error);
 }
 
 TEST_PROGRAM("addresses")

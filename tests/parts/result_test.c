@@ -71,13 +71,6 @@ TEST(results, other_numbers_are_unknown)
     ck_assert_str_eq(redlock_outcome_name(-1), "unknown");
 }
 
-TEST(results, the_version_is_the_headers)
-{
-    char version[32];
-    snprintf(version, sizeof version, "%d.%d.%d", REDLOCK_VERSION_MAJOR, REDLOCK_VERSION_MINOR, REDLOCK_VERSION_PATCH);
-    ck_assert_str_eq(redlock_version(), version);
-}
-
 static const struct {
     enum quorum_verdict verdict;
     int status;

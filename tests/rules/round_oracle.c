@@ -23,7 +23,8 @@ static void print_event(const struct quorum_event *event)
             event->left_nothing ? ", left nothing" : "", event->usable, event->coming);
 }
 
-void subject_fail(const struct subject *subject, const char *why)
+/* Prints the events that led to the failure. */
+_Noreturn static void give_up(const struct subject *subject, const char *why)
 {
     const struct quorum_terms *terms = &subject->oracle.terms;
     fprintf(stderr, "%s over %u nodes, ttl %" PRIu64 ", minimum %" PRIu64 ", held until %" PRIu64 ":\n",
@@ -274,7 +275,7 @@ static struct quorum_actions oracle_step(struct oracle *oracle, const struct quo
 static void check(const struct subject *subject, bool holds, const char *what)
 {
     if (!holds)
-        subject_fail(subject, what);
+        give_up(subject, what);
 }
 
 /* Every node is in its class, and in no other. */
@@ -331,10 +332,10 @@ void subject_init(struct subject *subject, const struct quorum_terms *terms)
     check_verdict(subject);
 }
 
-struct quorum_actions subject_step(struct subject *subject, const struct quorum_event *event)
+void subject_step(struct subject *subject, const struct quorum_event *event)
 {
     if (subject->steps == STORY_MAX)
-        subject_fail(subject, "the story is too long");
+        give_up(subject, "the story is too long");
     story[subject->steps++] = *event;
     struct quorum_actions expected = oracle_step(&subject->oracle, event);
     struct quorum_actions actions = quorum_round_step(&subject->round, event);
@@ -345,5 +346,4 @@ struct quorum_actions subject_step(struct subject *subject, const struct quorum_
     check_votes(subject);
     check_nodes(subject);
     check_verdict(subject);
-    return actions;
 }

@@ -41,9 +41,6 @@ struct subject {
 
 void subject_init(struct subject *subject, const struct quorum_terms *terms);
 
-struct quorum_actions subject_step(struct subject *subject, const struct quorum_event *event);
-
-/* Fails the test, and prints the events that led to the failure. */
-_Noreturn void subject_fail(const struct subject *subject, const char *why);
+void subject_step(struct subject *subject, const struct quorum_event *event);
 
 #endif

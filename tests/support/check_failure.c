@@ -8,13 +8,12 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "file.h"
+#include "suite.h"
 
 void __real__mark_point(const char *file, int line);
 void __wrap__mark_point(const char *file, int line);
@@ -30,12 +29,6 @@ static atomic_int row;
 static _Atomic(const char *) last_file = "";
 static atomic_int last_line;
 static pid_t runner; /* the process that runs the tests, which may fork */
-
-static bool runs_without_forks(void)
-{
-    const char *fork = getenv("CK_FORK");
-    return fork && strcmp(fork, "no") == 0;
-}
 
 static void on_end(int number)
 {
@@ -54,7 +47,7 @@ __attribute__((constructor)) static void handle_signals(void)
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
     struct sigaction present;
     runner = getpid();
-    for (size_t i = 0; runs_without_forks() && i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; tests_share_a_process() && i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &present) == 0 && present.sa_handler == SIG_DFL)
             signal(numbers[i], on_end);
 }
@@ -84,7 +77,7 @@ void __wrap__ck_assert_failed(const char *file, int line, const char *expression
         va_end(arguments);
         expression = text;
     }
-    if (runs_without_forks()) {
+    if (tests_share_a_process()) {
         fprintf(stderr, "%s:%d: %s (row %d) failed: %s\n", file, line, running, row, expression);
         fflush(stderr);
         if (getpid() != runner)

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -25,8 +24,7 @@
 enum {
     START_TIMEOUT_MS = 20000, /* enough for valgrind on a loaded machine */
     COMMAND_TIMEOUT_MS = 20000,
-    STOP_TIMEOUT_MS = 5000,
-    MOST_WORDS = 64
+    STOP_TIMEOUT_MS = 5000
 };
 
 /* Has all rights, regardless of the test's ACL and without the test's password. A server without ACL has no users. */
@@ -243,8 +241,8 @@ static void join_addresses(struct cluster *cluster)
     struct bytes joined = {0};
     for (size_t i = 0; i < cluster->size; i++)
         bytes_print(&joined, "%s%s", i > 0 ? "," : "", cluster->nodes[i].address);
-    cluster->nodes_string = fixture_text("%.*s", (int)joined.length, joined.data);
-    bytes_free(&joined);
+    bytes_append(&joined, "", 1);
+    cluster->nodes_string = joined.data;
 }
 
 static void destroy_object(void *cluster)
@@ -308,8 +306,6 @@ static void free_node(struct node *node)
 
 void cluster_destroy(struct cluster *cluster)
 {
-    if (!cluster)
-        return;
     fixture_unregister(cluster);
     for (size_t i = 0; i < cluster->size; i++)
         process_signal(&cluster->nodes[i].process, SIGKILL);
@@ -522,14 +518,8 @@ static bool command_argv(struct cluster *cluster, size_t node, struct bytes *rep
 
 static bool command_words(struct cluster *cluster, size_t node, struct bytes *reply, va_list words)
 {
-    struct resp_argument argv[MOST_WORDS];
-    size_t argc = 0;
-    const char *word;
-    while ((word = va_arg(words, const char *))) {
-        if (argc == MOST_WORDS)
-            fixture_fail("a command of more than %d words", MOST_WORDS);
-        argv[argc++] = (struct resp_argument){.data = word, .length = strlen(word)};
-    }
+    struct resp_argument argv[RESP_MOST_WORDS];
+    size_t argc = resp_words(argv, words);
     bool answered = command_argv(cluster, node, reply, argc, argv);
     bytes_append(reply, "", 1);
     return answered;
@@ -569,14 +559,6 @@ long long cluster_integer(struct cluster *cluster, size_t node, ...)
     return number;
 }
 
-static bool excepted(const char *name, const char *const *except)
-{
-    for (; except != NULL && *except != NULL; except++)
-        if (fnmatch(*except, name, 0) == 0)
-            return true;
-    return false;
-}
-
 /* Appends the names to `names` unless it is NULL. */
 static size_t list_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except,
                         struct bytes *names)
@@ -591,7 +573,7 @@ static size_t list_keys(struct cluster *cluster, size_t node, const char *patter
     if (!answered || strncmp(reply.data, "-ERR", 4) == 0)
         fixture_fail("KEYS on node %zu: %s", node, reply.data);
     for (char *rest = reply.data, *name; (name = strsep(&rest, "\n"));) {
-        if (*name == '\0' || excepted(name, except))
+        if (*name == '\0' || resp_matches_any(name, except))
             continue;
         count++;
         if (names)
@@ -599,11 +581,6 @@ static size_t list_keys(struct cluster *cluster, size_t node, const char *patter
     }
     bytes_free(&reply);
     return count;
-}
-
-size_t cluster_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except)
-{
-    return list_keys(cluster, node, pattern, except, NULL);
 }
 
 size_t cluster_keys_left(struct cluster *cluster, const char *pattern, const char *const *except)

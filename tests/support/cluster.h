@@ -54,7 +54,6 @@ struct cluster *cluster_create(size_t nodes, const struct cluster_options *optio
  * (kill, start, pause, unpause) and a node's number, counted from 1; without it no faults are possible. Only the
  * functions for sizes, addresses, faults of processes and requests are for such a cluster. */
 struct cluster *cluster_adopt(const char *nodes);
-/* NULL does nothing. */
 void cluster_destroy(struct cluster *cluster);
 
 /* --- Addresses, valid until destroy --- */
@@ -106,9 +105,7 @@ bool cluster_vcommand(struct cluster *cluster, size_t node, char *reply, size_t 
 long long cluster_integer(struct cluster *cluster, size_t node, ...) __attribute__((sentinel));
 
 /* Number of keys that match the pattern (glob, NULL: all) and none of the patterns in `except` (a list ended by
- * NULL, or NULL). The node must be running. */
-size_t cluster_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except);
-/* On all running nodes, without stopped ones. */
+ * NULL, or NULL), on all running nodes, without stopped ones. */
 size_t cluster_keys_left(struct cluster *cluster, const char *pattern, const char *const *except);
 /* Their names for a message, "1: lock:a lock:b"; valid until the next call for this cluster. */
 const char *cluster_key_names(struct cluster *cluster, const char *pattern, const char *const *except);

@@ -313,9 +313,22 @@ static char *join_addresses(const struct delay_proxy *proxy)
     return joined.data;
 }
 
-static void stop_object(void *proxy)
+static void stop(void *object)
 {
-    delay_proxy_stop(proxy);
+    struct delay_proxy *proxy = object;
+    poller_stop(&proxy->poller);
+    for (struct link *link = proxy->links; link; link = link->next)
+        break_link(link, false);
+    free_broken(proxy);
+    for (size_t i = 0; i < proxy->route_count; i++) {
+        close(proxy->routes[i].listener);
+        close(proxy->routes[i].reservation);
+    }
+    close(proxy->epoll);
+    free(proxy->polled);
+    free(proxy->routes);
+    free(proxy->nodes_string);
+    free(proxy);
 }
 
 struct delay_proxy *delay_proxy_start(const uint16_t *server_ports, size_t routes)
@@ -339,28 +352,8 @@ struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_
     }
     proxy->nodes_string = join_addresses(proxy);
     poller_start(&proxy->poller, turn, proxy);
-    fixture_register(proxy, stop_object);
+    fixture_register(proxy, stop);
     return proxy;
-}
-
-void delay_proxy_stop(struct delay_proxy *proxy)
-{
-    if (!proxy)
-        return;
-    fixture_unregister(proxy);
-    poller_stop(&proxy->poller);
-    for (struct link *link = proxy->links; link; link = link->next)
-        break_link(link, false);
-    free_broken(proxy);
-    for (size_t i = 0; i < proxy->route_count; i++) {
-        close(proxy->routes[i].listener);
-        close(proxy->routes[i].reservation);
-    }
-    close(proxy->epoll);
-    free(proxy->polled);
-    free(proxy->routes);
-    free(proxy->nodes_string);
-    free(proxy);
 }
 
 static struct route *route_at(const struct delay_proxy *proxy, size_t route)

@@ -22,8 +22,6 @@ enum proxy_direction { PROXY_TO_SERVER = 1, PROXY_TO_CLIENT = 2, PROXY_BOTH = PR
 struct delay_proxy *delay_proxy_start(const uint16_t *server_ports, size_t routes);
 /* The same for other servers: a numeric IPv4 address for each. */
 struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_t *server_ports, size_t routes);
-/* NULL does nothing. */
-void delay_proxy_stop(struct delay_proxy *proxy);
 
 uint16_t delay_proxy_port(const struct delay_proxy *proxy, size_t route);
 const char *delay_proxy_nodes_string(const struct delay_proxy *proxy); /* all routes, separated by commas */

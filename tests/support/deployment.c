@@ -23,14 +23,14 @@ static const char *variable(const char *name)
     return value && *value != '\0' ? value : NULL;
 }
 
-bool deployment_is_foreign(void)
+static bool is_foreign(void)
 {
     return variable("REDLOCK_TEST_NODES");
 }
 
 bool deployment_available(void)
 {
-    bool available = deployment_is_foreign() || server_program_available();
+    bool available = is_foreign() || server_program_available();
     if (!available)
         fprintf(stderr, "skipped: %s; or set REDLOCK_TEST_NODES\n", server_program_missing());
     return available;
@@ -38,7 +38,7 @@ bool deployment_available(void)
 
 bool deployment_has_control(void)
 {
-    return !deployment_is_foreign() || variable("REDLOCK_NODE_CONTROL");
+    return !is_foreign() || variable("REDLOCK_NODE_CONTROL");
 }
 
 static void destroy_object(void *deployment)

@@ -1,8 +1,7 @@
 /* The nodes that the tests against real servers use: five new servers, or servers that run already.
  *
- * $REDLOCK_TEST_NODES names running servers: host:port,host:port. Then $REDLOCK_NODE_CONTROL is a command that takes
- * an action (kill, start, pause, unpause) and a node's number, counted from 1. Without it no faults are possible. On
- * foreign nodes only keys under DEPLOYMENT_PREFIX are counted and removed. */
+ * $REDLOCK_TEST_NODES names running servers, for cluster_adopt(). On them only keys under DEPLOYMENT_PREFIX are counted
+ * and removed. */
 #ifndef TESTS_SUPPORT_DEPLOYMENT_H
 #define TESTS_SUPPORT_DEPLOYMENT_H
 
@@ -21,9 +20,6 @@ struct deployment;
 
 /* Returns true if there are nodes, or a server program, for the tests. Otherwise prints the missing part to stderr. */
 bool deployment_available(void);
-
-/* True if the test did not start the nodes. */
-bool deployment_is_foreign(void);
 
 /* True if nodes can be stopped and killed. */
 bool deployment_has_control(void);

@@ -66,13 +66,6 @@ static struct fake_rule_entry *find_entry(struct fake_server *server, unsigned n
     return entry;
 }
 
-void fake_server_remove_rule(struct fake_server *server, unsigned number)
-{
-    pthread_mutex_lock(&server->poller.lock);
-    find_entry(server, number)->removed = true;
-    pthread_mutex_unlock(&server->poller.lock);
-}
-
 void fake_server_clear_rules(struct fake_server *server)
 {
     pthread_mutex_lock(&server->poller.lock);

@@ -5,10 +5,8 @@
 #include "fixture.h"
 #include "sockets.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* --- Start and stop --- */
@@ -296,14 +294,6 @@ int64_t fake_server_pttl(struct fake_server *server, const char *key)
     return !found ? -2 : expires == SIM_NO_EXPIRY ? -1 : expires - now_ms;
 }
 
-static bool matches_any(const char *name, const char *const *patterns)
-{
-    for (; patterns != NULL && *patterns != NULL; patterns++)
-        if (fnmatch(*patterns, name, 0) == 0)
-            return true;
-    return false;
-}
-
 size_t fake_server_keys_left(struct fake_server *server, const char *const *except)
 {
     const struct sim_keyspace *keys = &server->node->model.keys;
@@ -311,7 +301,7 @@ size_t fake_server_keys_left(struct fake_server *server, const char *const *exce
     lock(server);
     int64_t now_ms = fake_node_clock_us(server->node) / 1000;
     for (size_t i = 0; i < keys->count; i++)
-        left += keys->keys[i].expires >= now_ms && !matches_any(keys->keys[i].name, except);
+        left += keys->keys[i].expires >= now_ms && !resp_matches_any(keys->keys[i].name, except);
     unlock(server);
     return left;
 }

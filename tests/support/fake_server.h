@@ -69,7 +69,6 @@ struct fake_rule {
 /* The first matching rule, in the order in which they were added, is applied to a command. Returns the rule's
  * number. */
 unsigned fake_server_add_rule(struct fake_server *server, const struct fake_rule *rule);
-void fake_server_remove_rule(struct fake_server *server, unsigned number);
 void fake_server_clear_rules(struct fake_server *server);
 
 /* Number of commands (or connections) to which the rule was applied. */

@@ -1,6 +1,5 @@
 #include "node_model.h"
 
-#include <assert.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>

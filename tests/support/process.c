@@ -170,15 +170,20 @@ void process_kill(struct process *process)
         fixture_fail("process %d does not end after SIGKILL", (int)process->pid);
 }
 
-bool process_stopped(const struct process *process)
+char process_state(pid_t pid)
 {
-    char path[64];
-    char state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)process->pid);
+    char path[64], state;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
     if (!file)
-        return false;
+        return 0;
     bool found = fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
     fclose(file);
-    return found && (state == 'T' || state == 't');
+    return found ? state : 0;
+}
+
+bool process_stopped(const struct process *process)
+{
+    char state = process_state(process->pid);
+    return state == 'T' || state == 't';
 }

@@ -38,5 +38,7 @@ void process_kill(struct process *process);
 
 /* True if SIGSTOP has taken effect. */
 bool process_stopped(const struct process *process);
+/* As /proc shows it: 'S' for one that sleeps, 'Z' for a zombie; 0: there is none with this PID. */
+char process_state(pid_t pid);
 
 #endif

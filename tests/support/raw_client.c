@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 20000, MOST_WORDS = 64, CHUNK = 65536 };
+enum { TIMEOUT_MS = 20000, CHUNK = 65536 };
 
 struct raw_client {
     int fd;
@@ -46,8 +46,6 @@ struct raw_client *raw_client_connect_unix(const char *path)
 
 void raw_client_close(struct raw_client *client)
 {
-    if (!client)
-        return;
     fixture_unregister(client);
     close(client->fd);
     bytes_free(&client->in);
@@ -62,14 +60,11 @@ bool raw_client_send(struct raw_client *client, const void *data, size_t length)
 
 bool raw_client_say(struct raw_client *client, ...)
 {
-    struct resp_argument argv[MOST_WORDS];
+    struct resp_argument argv[RESP_MOST_WORDS];
     struct bytes command = {0};
-    size_t argc = 0;
-    const char *word;
     va_list words;
     va_start(words, client);
-    while ((word = va_arg(words, const char *)) != NULL && argc < MOST_WORDS)
-        argv[argc++] = (struct resp_argument){.data = word, .length = strlen(word)};
+    size_t argc = resp_words(argv, words);
     va_end(words);
     resp_write_command(&command, argc, argv);
     bool sent = raw_client_send(client, command.data, command.length);

@@ -15,7 +15,6 @@ struct raw_client;
 /* They register themselves for fixtures_end(), and end the test if the server cannot be reached. */
 struct raw_client *raw_client_connect(uint16_t port);
 struct raw_client *raw_client_connect_unix(const char *path);
-/* NULL does nothing. */
 void raw_client_close(struct raw_client *client);
 
 /* Sends a command of words ended by NULL. Returns false and sets errno if it could not be sent. */

@@ -3,8 +3,8 @@
 
 #include "fixture.h"
 
+#include <fnmatch.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +150,26 @@ bool resp_argument_is(const struct resp_argument *argument, const char *text)
     return argument->length == strlen(text) && memcmp(argument->data, text, argument->length) == 0;
 }
 
+bool resp_matches_any(const char *name, const char *const *patterns)
+{
+    for (; patterns && *patterns; patterns++)
+        if (fnmatch(*patterns, name, 0) == 0)
+            return true;
+    return false;
+}
+
+size_t resp_words(struct resp_argument argv[RESP_MOST_WORDS], va_list words)
+{
+    size_t argc = 0;
+    const char *word;
+    while ((word = va_arg(words, const char *))) {
+        if (argc == RESP_MOST_WORDS)
+            fixture_fail("a command of more than %d words", RESP_MOST_WORDS);
+        argv[argc++] = resp_argument_of(word);
+    }
+    return argc;
+}
+
 void resp_write_command(struct bytes *out, size_t argc, const struct resp_argument *argv)
 {
     resp_write_array(out, argc);
@@ -213,11 +233,6 @@ void resp_write_bulk(struct bytes *out, const void *data, size_t length)
         memcpy(end, data, length);
     memcpy(end + length, "\r\n", 2);
     out->length += length + 2;
-}
-
-void resp_write_text(struct bytes *out, const char *text)
-{
-    resp_write_bulk(out, text, strlen(text));
 }
 
 void resp_write_nil(struct bytes *out)

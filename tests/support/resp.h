@@ -4,6 +4,7 @@
 
 #include "bytes.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,6 +18,10 @@ static inline struct resp_argument resp_argument_of(const char *text)
 {
     return (struct resp_argument){.data = text, .length = strlen(text)};
 }
+
+/* The words of a command, ended by NULL, as arguments. Returns their number. */
+enum { RESP_MOST_WORDS = 64 };
+size_t resp_words(struct resp_argument argv[RESP_MOST_WORDS], va_list words);
 
 /* A single block: free() frees all of it. */
 struct resp_command {
@@ -34,6 +39,9 @@ bool resp_command_is(const struct resp_command *command, const char *name);
 
 bool resp_argument_is(const struct resp_argument *argument, const char *text);
 
+/* Whether the name of a key matches one of the patterns (glob), a list ended by NULL, or NULL. */
+bool resp_matches_any(const char *name, const char *const *patterns);
+
 /* Reads a number as Redis does: without spaces, a plus sign or leading zeros. */
 bool resp_argument_integer(struct resp_argument text, long long *number);
 
@@ -48,7 +56,6 @@ void resp_write_status(struct bytes *out, const char *text);
 void resp_write_error(struct bytes *out, const char *text);
 void resp_write_integer(struct bytes *out, long long value);
 void resp_write_bulk(struct bytes *out, const void *data, size_t length);
-void resp_write_text(struct bytes *out, const char *text);
 void resp_write_nil(struct bytes *out);
 void resp_write_array(struct bytes *out, size_t count);
 

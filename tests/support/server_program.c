@@ -64,11 +64,6 @@ bool server_program_has(enum server_feature feature)
     return version() >= (int)feature;
 }
 
-const char *server_program_wrong_password(void)
-{
-    return server_program_has(SERVER_ACL) ? "WRONGPASS" : "invalid password";
-}
-
 const char *server_program_missing(void)
 {
     return "there is no redis-server or valkey-server; install one, or name it in REDLOCK_SERVER_PROGRAM";

@@ -22,9 +22,6 @@ bool server_program_available(void);
 
 bool server_program_has(enum server_feature feature);
 
-/* Part of its reply to a wrong password. */
-const char *server_program_wrong_password(void);
-
 /* Why a test is skipped, and how to install a server. */
 const char *server_program_missing(void);
 

@@ -3,9 +3,17 @@
 #define TESTS_SUPPORT_SUITE_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
+
+static inline bool tests_share_a_process(void)
+{
+    const char *fork = getenv("CK_FORK");
+    return fork && strcmp(fork, "no") == 0;
+}
 
 static inline int run_suite(Suite *suite)
 {

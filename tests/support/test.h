@@ -22,9 +22,6 @@
 
 #include "support/suite.h"
 
-#include <stdbool.h>
-#include <string.h>
-
 struct test_case {
     const char *name;
     SFun setup, teardown;                              /* they run around each test; NULL: nothing to do */
@@ -70,12 +67,6 @@ static inline void test_register(struct test *test)
 #define TEST_ROWS(of, name, rows)      TEST_REGISTERED(of, name, rows, false)
 #define TEST_LONG_ROWS(of, name, rows) TEST_REGISTERED(of, name, rows, true)
 #define TEST(of, name)                 TEST_REGISTERED(of, name, 0, false)
-
-static inline bool tests_share_a_process(void)
-{
-    const char *fork = getenv("CK_FORK");
-    return fork && strcmp(fork, "no") == 0;
-}
 
 static inline Suite *registered_suite(const char *name)
 {

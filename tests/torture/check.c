@@ -161,7 +161,7 @@ bool check_line(struct check *check, const char *text)
         return take_of_client(check, &line);
     summary->faults += line.event == HISTORY_BEGIN;
     if (line.event == HISTORY_LEFT)
-        violation(check, CHECK_NOTHING, line.time, "node %u still has %s", line.hold, line.text);
+        violation(check, CHECK_NOTHING, line.time, "left on the nodes: %s", line.text);
     return true;
 }
 

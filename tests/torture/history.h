@@ -20,13 +20,12 @@
  *
  *   begin    a fault begins; HOLD: the node's or the client's number; TEXT: its name
  *   finish   the fault ends
- *   left     a key remained on node HOLD at the end; TEXT: its name
+ *   left     keys remained on nodes at the end; TEXT: their names
  */
 #ifndef TORTURE_HISTORY_H
 #define TORTURE_HISTORY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum history_event {

@@ -543,11 +543,8 @@ static void look_for_keys(void)
     look_for_endless_keys();
     for (unsigned i = 0; i < NODES; i++)
         cluster_shift_clock(cluster, i, 0);
-    if (wait_until(is_empty, NULL, 25000))
-        return;
-    for (unsigned i = 0; i < NODES; i++)
-        if (cluster_keys(cluster, i, NULL, marks) > 0)
-            say(HISTORY_LEFT, i, cluster_key_names(cluster, NULL, marks));
+    if (!wait_until(is_empty, NULL, 25000))
+        say(HISTORY_LEFT, 0, cluster_key_names(cluster, NULL, marks));
 }
 
 static void report(FILE *out, const struct check_summary *summary)

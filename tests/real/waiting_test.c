@@ -674,18 +674,4 @@ TEST_ROWS(faults, waiter_survives_the_loss_of_all_nodes, 2)
     ck_assert(face_wait_all_ready(face)); /* to undo what was sent before */
 }
 
-/* --- Reserved names --- */
-
-TEST(turns, names_of_the_librarys_own_keys_are_refused)
-{
-    static const char *const names[] = {
-        QUEUE, ALIVE, KEY ":redlock:fence", FREE, ":redlock:queue", ":redlock:alive", ":redlock:fence"};
-    struct face *face = open_here();
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        held_refuse(face, names[i], NULL, REDLOCK_INVALID);
-        held_result_says(strstr(names[i], ":redlock:"));
-    }
-    release_it(held_acquire(face, KEY ":redlock:queue2", NULL));
-}
-
 REAL_PROGRAM("waiting")

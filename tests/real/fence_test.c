@@ -182,12 +182,13 @@ static const struct {
     long long most_ms, least_ms;
 } healings[] = {
     {{"ZADD", KEY, "9999999999999", "reader"}, "0", "-1", "0", 20000, 0}, /* readers hold the resource */
+    {{"SET", KEY, "token"}, "0", "0", "1", 60000, 20001},                 /* healed already, after another renewal */
     {{"SET", KEY, "token"}, "1", "0", "1", 60000, 20001},                 /* a full node that has our key */
     {{"SET", KEY, "other"}, "1", "-1", "0", 20000, 0},
 };
 
 /* _i % 2: the script. */
-TEST_ROWS(life, healing_prolongs_no_key_but_ours, 6)
+TEST_ROWS(life, healing_prolongs_no_key_but_ours, 2 * ROWS(healings))
 {
     char reply[64];
     cluster = real_cluster(1, NULL);

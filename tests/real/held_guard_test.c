@@ -4,10 +4,8 @@
 
 #include "support/clock.h"
 #include "support/fixture.h"
-#include "support/server_program.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The deployment's longest ttl, and the quarantine of a node that lost data: this ttl, its drift, and a second. */
@@ -89,15 +87,6 @@ TEST(quarantine, trust_ends_the_quarantine_for_every_client)
     real_until(other, held_all_usable(other));
     use(other);
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
-}
-
-TEST(quarantine, trust_without_the_guard_is_invalid)
-{
-    real_cluster(1, NULL);
-    options.guard = 0;
-    struct face *face = held_open(BLOCKING_FACE, NULL, &options);
-    ck_assert_int_eq(redlock_trust(face_client(face), &result), REDLOCK_INVALID);
-    held_result_says("guard");
 }
 
 static const char *first_of(size_t nodes)

@@ -5,11 +5,8 @@
 #include "src/core/clock.h"
 #include "src/core/wall.h"
 #include "src/node/script.h"
-#include "support/clock.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define KEY    real_key("fenced")
 #define RECORD KEY ":redlock:fence"

@@ -276,6 +276,28 @@ TEST(due, loss_is_reported_at_once_when_a_blocked_loop_goes_on)
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_LOST);
 }
 
+static void close_when_lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *noted)
+{
+    scene_note_event(lock, event, loss, validity_ms, noted);
+    if (event == REDLOCK_EVENT_LOST && scene.client)
+        scene_start_close(&closed);
+}
+
+/* Two locks end at the same time. */
+TEST(due, the_first_of_two_losses_may_close_the_client)
+{
+    struct answer both[2];
+    struct scene_events noted = {0};
+    scene_attach();
+    scene_start_acquires(both, 2,
+                         SCENE_WITH(.ttl_ms = 1000, .no_renewal = 1, .event = close_when_lost, .event_arg = &noted));
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_status(scene_wait(&both[i]), REDLOCK_OK);
+    scene_until(!scene.client);
+    ck_assert_status(scene_wait(&closed), REDLOCK_OK);
+    ck_assert_uint_eq(noted.lost, 2);
+}
+
 /* The list of leases may be long. A loop that is late by less than 5 ms leaves them to the timers' event. */
 TEST(due, due_leases_take_their_step_in_a_loop_that_is_late)
 {

@@ -165,6 +165,9 @@ static const struct {
     {"stock", "longer than 512 bytes", SCENE_WITH(.resource_size = REDLOCK_RESOURCE_MAX + 1)},
     {"stock", "longer than 512 bytes", SCENE_WITH(.resource_size = SIZE_MAX)},
     {"stock:redlock:queue", "ends in ':redlock:queue'", NULL},
+    {":redlock:alive", "ends in ':redlock:alive'", NULL},
+    {"stock:redlock:free", "ends in ':redlock:free'", NULL},
+    {"stock:redlock:fence", "ends in ':redlock:fence'", NULL},
     {"stock:redlock:slot:31", "ends in ':redlock:slot:' and a number", NULL},
     {"redlock:marker", "key is the nodes' marker, 'redlock:marker'", NULL},
     {"stock", "ttl_ms is 3", SCENE_WITH(.ttl_ms = 3)},
@@ -236,6 +239,7 @@ TEST(arguments, a_resource_may_hold_any_byte)
     ck_assert_status(scene_wait(&other), REDLOCK_OK);
     ck_assert_int_eq(other.state.held_by_me, 1);
     scene_lock_and_release(name); /* a C string: "a", which is another resource */
+    scene_lock_and_release("stock:redlock:queue2");
 }
 
 TEST(arguments, a_resource_may_be_as_long_as_allowed)

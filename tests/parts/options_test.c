@@ -103,13 +103,17 @@ TEST_ROWS(client, each_number_has_its_bounds, ROWS(bounds))
     }
 }
 
-TEST(client, renewal_may_be_off_and_max_ttl_may_not)
+TEST(client, renewal_and_fence_ttl_may_be_0_and_max_ttl_may_not)
 {
     given.renewal_percent = 0;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     given.renewal_percent = 9;
     assert_refused("from 10 to 80");
     given.renewal_percent = 33;
+    given.fence_ttl_ms = 999;
+    assert_refused("fence_ttl_ms is 999");
+    given.fence_ttl_ms = 0; /* forever */
+    ck_assert_int_eq(read_given(), REDLOCK_OK);
     given.max_ttl_ms = 0;
     assert_refused("max_ttl_ms is");
 }
@@ -305,6 +309,7 @@ static const struct {
     {"all_answers is 2; it must be 0 or 1", {.all_answers = 2}},
     {"no_renewal is 4294967295; it must be 0 or 1", {.no_renewal = UINT32_MAX}},
     {"shared is 2; it must be 0 or 1", {.shared = 2}},
+    {"fence is 2; it must be 0 or 1", {.fence = 2}},
     {"permits is 33; it must be at most 32", {.permits = REDLOCK_PERMITS_MAX + 1}},
     {"permits cannot be combined", {.permits = 1, .shared = 1}},
     {"permits cannot be combined", {.permits = 1, .fence = 1}},

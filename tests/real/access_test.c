@@ -6,7 +6,6 @@
 #include "support/sockets.h"
 
 #include <netdb.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,17 +24,15 @@ static const struct access {
     const char *address[NODES]; /* to which the port is added; NULL: the cluster's own address */
     const char *password;       /* of the options */
     uint32_t database;
-    bool protected;   /* the servers have the password "secret" */
-    bool credentials; /* the callback gives it at last */
-    bool one_server;  /* every address has the first one's port */
-    bool replicas;    /* all but the first node */
+    bool protected;  /* the servers have the password "secret" */
+    bool one_server; /* every address has the first one's port */
+    bool replicas;   /* all but the first node */
     bool unix_sockets, ipv6;
 } rows[] = {
     {"a minority with a wrong password", 5, .address = {WRONG, WRONG, RIGHT, RIGHT, RIGHT}, .protected = true},
     {"a majority with a wrong password", 5, "invalid ", {WRONG, WRONG, WRONG, RIGHT, RIGHT}, .protected = true},
     {"no password where one is needed", 3, "NOAUTH", .protected = true},
     {"a password in the options", 3, .password = "secret", .protected = true},
-    {"credentials that are rotated", NODES, .credentials = true, .protected = true},
     {"another database", 1, .database = 3},
     {"a database that is not there", 1, "out of range", .database = 999},
     {"Unix sockets", 3, .unix_sockets = true},
@@ -47,22 +44,6 @@ static const struct access {
     {"replicas", 3, "replica", .replicas = true},
     {"as many nodes as there can be", REDLOCK_NODES_MAX, .why = NULL},
 };
-
-static atomic_uint asked;
-
-/* Simulates rotation: first no credentials, then outdated ones, then valid ones. */
-static int credentials(const char *node, char *user, char *password, size_t size, void *arg)
-{
-    static const char *const passwords[] = {"stale", "secret"};
-    unsigned turn = atomic_fetch_add(&asked, 1) / NODES;
-    (void)node;
-    (void)user;
-    (void)arg;
-    if (turn == 0)
-        return 1;
-    snprintf(password, size, "%s", passwords[turn > 1]);
-    return 0;
-}
 
 static void start_servers(const struct access *row)
 {
@@ -83,10 +64,8 @@ static struct face *open_face(int i, const struct access *row)
 {
     redlock_options options = face_options();
     struct bytes list = {0};
-    atomic_store(&asked, 0);
     options.password = row->password;
     options.database = row->database;
-    options.credentials = row->credentials ? credentials : NULL;
     for (size_t node = 0; row->address[0] && node < row->nodes; node++)
         bytes_print(&list, "%s:%u,", row->address[node], cluster_port(cluster, row->one_server ? 0 : node));
     if (!row->address[0])
@@ -109,7 +88,6 @@ static void lock_and_release(const struct access *row, struct face *face)
     real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));
-    ck_assert(!row->credentials || atomic_load(&asked) >= 3 * NODES);
 }
 
 /* The operations must fail at once, although they may wait forever, and the result must give the reason. */

@@ -2,8 +2,6 @@
  * each kind, also while nodes hang. A witness outside Redis detects more holders at a time than the kind of lock allows. */
 #include "real/held.h"
 
-#include "support/clock.h"
-
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,8 +2,6 @@
  * error text, the failure of a minority has no effect, and no key is left on a node that comes back. */
 #include "real/held.h"
 
-#include "support/clock.h"
-
 #include <stdio.h>
 #include <string.h>
 

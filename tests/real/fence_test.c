@@ -5,11 +5,8 @@
 #include "src/core/clock.h"
 #include "src/core/wall.h"
 #include "src/node/script.h"
-#include "support/clock.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define KEY    real_key("fenced")
 #define RECORD KEY ":redlock:fence"
@@ -74,16 +71,6 @@ REAL_CASE(token, real_bare_case, begin);
 REAL_CASE(clocks, real_bare_case, begin);
 REAL_CASE(life, real_bare_case, begin);
 
-TEST(token, a_lock_without_the_option_has_none)
-{
-    struct face *face = clients_open(_i);
-    redlock_lock *lock = held_acquire(face, KEY, NULL);
-    ck_assert_uint_eq(redlock_lock_fence(lock), 0);
-    ck_assert_uint_eq(redlock_lock_fence(NULL), 0);
-    held_release(face, &lock);
-    ck_assert(real_all_reply(&(struct real_number){{"EXISTS", RECORD}, 0, 0}));
-}
-
 TEST(token, every_node_keeps_the_token_for_fence_ttl)
 {
     static const uint32_t lives[] = {DAY_MS, 5000, 0};
@@ -99,18 +86,6 @@ TEST(token, every_node_keeps_the_token_for_fence_ttl)
         }
         held_close(face);
     }
-}
-
-TEST(token, bad_options_are_refused)
-{
-    struct face *face = clients_open(_i);
-    redlock_options options = face_options();
-    redlock_client *client;
-    held_refuse(face, KEY, REAL_WITH(.fence = 2), REDLOCK_INVALID);
-    held_result_says("fence is 2");
-    options.fence_ttl_ms = 999;
-    real_status(redlock_connect("127.0.0.1", &options, &client, &result), REDLOCK_INVALID, &result);
-    held_result_says("fence_ttl_ms is 999");
 }
 
 /* --- Clocks --- */
@@ -204,12 +179,13 @@ static const struct {
     long long most_ms, least_ms;
 } healings[] = {
     {{"ZADD", KEY, "9999999999999", "reader"}, "0", "-1", "0", 20000, 0}, /* readers hold the resource */
+    {{"SET", KEY, "token"}, "0", "0", "1", 60000, 20001},                 /* healed already, after another renewal */
     {{"SET", KEY, "token"}, "1", "0", "1", 60000, 20001},                 /* a full node that has our key */
     {{"SET", KEY, "other"}, "1", "-1", "0", 20000, 0},
 };
 
 /* _i % 2: the script. */
-TEST_ROWS(life, healing_prolongs_no_key_but_ours, 6)
+TEST_ROWS(life, healing_prolongs_no_key_but_ours, 2 * ROWS(healings))
 {
     char reply[64];
     cluster = real_cluster(1, NULL);

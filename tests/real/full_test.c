@@ -10,8 +10,7 @@ static const char key[] = real_key("full");
 
 static void set_limit(const char *maxmemory)
 {
-    for (size_t i = 0; i < NODES; i++)
-        ck_assert(cluster_command(cluster, i, NULL, 0, "CONFIG", "SET", "maxmemory", maxmemory, NULL));
+    real_command(NODES, "CONFIG", "SET", "maxmemory", maxmemory, NULL);
 }
 
 static struct face *open_another(int i, uint32_t guard)

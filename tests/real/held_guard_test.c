@@ -1,13 +1,11 @@
-/* Real nodes that lose data: their quarantine, its end, and the healing of held locks. attack_test.c has the attacks on
- * exclusion. */
+/* Real nodes that lose data: their quarantine, its end, and the renewal and healing of held locks. attack_test.c has the
+ * attacks on exclusion. */
 #include "real/held.h"
 
 #include "support/clock.h"
 #include "support/fixture.h"
-#include "support/server_program.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The deployment's longest ttl, and the quarantine of a node that lost data: this ttl, its drift, and a second. */
@@ -89,15 +87,6 @@ TEST(quarantine, trust_ends_the_quarantine_for_every_client)
     real_until(other, held_all_usable(other));
     use(other);
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
-}
-
-TEST(quarantine, trust_without_the_guard_is_invalid)
-{
-    real_cluster(1, NULL);
-    options.guard = 0;
-    struct face *face = held_open(BLOCKING_FACE, NULL, &options);
-    ck_assert_int_eq(redlock_trust(face_client(face), &result), REDLOCK_INVALID);
-    held_result_says("guard");
 }
 
 static const char *first_of(size_t nodes)
@@ -196,6 +185,37 @@ TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_heale
         held_everywhere(scene.face, kept.names[i], kept.locks[i]);
         held_release(scene.face, &kept.locks[i]);
     }
+}
+
+static void assert_theirs(void)
+{
+    char value[64];
+    ck_assert(cluster_command(cluster, 0, value, sizeof value, "GET", key, NULL));
+    ck_assert_str_eq(value, "theirs");
+    ck_assert_int_eq(cluster_integer(cluster, 0, "PTTL", key, NULL), -1);
+}
+
+/* On one node another client has set the key: it stays as it is. The second lock has a longer ttl than the first. */
+TEST(healing, each_lock_is_renewed_in_its_own_time_and_no_other_key)
+{
+    enum { SHORT_MS = 3000, LONG_MS = 40000 }; /* a busy machine may delay a renewal, but not by most of a ttl */
+    options = held_options(SHORT_MS, 0);
+    options.node_timeout_ms = SHORT_MS / 2;
+    options.max_ttl_ms = LONG_MS;
+    held_begin(&scene, _i, &options);
+    held_take_everywhere(&scene, key);
+    ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", key, "theirs", NULL));
+    redlock_lock *slow =
+        held_acquire(scene.face, real_key("slow"), REAL_WITH(.ttl_ms = LONG_MS, .wait_ms = REAL_SOON_MS));
+    face_idle(scene.face, 3 * SHORT_MS);
+    ck_assert_int_gt(redlock_validity_ms(scene.lock), 0);
+    ck_assert_int_lt(redlock_validity_ms(slow), LONG_MS - 2 * SHORT_MS); /* not renewed together with the other */
+    assert_theirs();
+    held_release(scene.face, &slow);
+    held_release(scene.face, &scene.lock);
+    held_close(scene.face); /* waits for every node */
+    assert_theirs();
+    cluster_integer(cluster, 0, "DEL", key, NULL);
 }
 
 /* --- Clients that do not agree --- */

@@ -8,7 +8,6 @@
 #include "support/file.h"
 #include "support/lateness.h"
 
-#include <ev.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -177,7 +176,6 @@ static bool try_outage(size_t nodes)
 
 REAL_LONG_CASE(outages, real_bare_case, NULL);
 REAL_CASE(reasons, real_bare_case, NULL);
-REAL_CASE(callbacks, real_bare_case, NULL);
 
 TEST_LONG_ROWS(outages, loss_is_reported_in_time_in_every_outage, KINDS)
 {
@@ -247,58 +245,6 @@ TEST(reasons, wait_for_the_loss_ends_with_the_release)
     held_release(scene.face, &scene.lock);
     pthread_join(waiter.thread, NULL);
     ck_assert_int_eq(waiter.status, REDLOCK_CANCELLED);
-}
-
-/* --- A callback that closes the client --- */
-
-static struct {
-    redlock_client *client;
-    unsigned acquired, closed;
-} actor;
-
-static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *unused)
-{
-    (void)client;
-    (void)unused;
-    ck_assert_int_eq(given->status, REDLOCK_OK);
-    actor.acquired += lock != NULL;
-}
-
-static void on_closed(redlock_client *client, const redlock_result *given, void *unused)
-{
-    (void)client;
-    (void)given;
-    (void)unused;
-    actor.closed++;
-}
-
-static void close_when_lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *story)
-{
-    held_event(lock, event, loss, validity_ms, story);
-    if (event == REDLOCK_EVENT_LOST && actor.client)
-        ck_assert_int_eq(redlock_close_async(&actor.client, on_closed, NULL), REDLOCK_OK);
-}
-
-/* Two locks end at the same time, and the first callback closes the client. The test does not use a face, which would
- * close the client again. */
-TEST(callbacks, a_callback_may_close)
-{
-    real_cluster(HELD_NODES, NULL);
-    redlock_options options = held_options(TTL_MS, 0);
-    struct held_story story;
-    redlock_acquire_options acquire = held_acquire_options(&story);
-    struct ev_loop *loop = ev_loop_new(EVFLAG_NOENV);
-    memset(&actor, 0, sizeof actor);
-    ck_assert_int_eq(redlock_attach(loop, cluster_nodes_string(cluster), &options, &actor.client, &result), REDLOCK_OK);
-    acquire.no_renewal = 1;
-    acquire.event = close_when_lost;
-    ck_assert_int_eq(redlock_acquire_async(actor.client, real_key("a"), &acquire, on_acquired, NULL), REDLOCK_OK);
-    ck_assert_int_eq(redlock_acquire_async(actor.client, real_key("b"), &acquire, on_acquired, NULL), REDLOCK_OK);
-    ev_run(loop, 0); /* returns when nothing keeps the loop alive: the client is closed */
-    ck_assert_uint_eq(actor.acquired, 2);
-    ck_assert_uint_eq(actor.closed, 1);
-    ck_assert_uint_eq(atomic_load(&story.lost), 2);
-    ev_loop_destroy(loop);
 }
 
 REAL_FAULTS_PROGRAM("held_loss")

@@ -2,8 +2,6 @@
  * to be extended. Each handle is released once. tests/fake/owner_test.c has threads as owners. */
 #include "real/held.h"
 
-#include <string.h>
-
 enum { TTL_MS = 20000 };
 
 static const char key[] = real_key("again");

@@ -1,8 +1,7 @@
 /* Coexistence with node-redlock: both of its major versions in use and this library lock the same key on real
- * servers. There are never two holders; each library sees the other's lock, and extends and releases only its own. */
+ * servers. There are never two holders; each library sees the other's lock, and extends and releases its own. */
 #include "real/held.h"
 
-#include "support/clock.h"
 #include "support/fixture.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
@@ -22,8 +21,7 @@ enum {
     TIMES = 6,
     ENOUGH = 40, /* then the threads stop: the neighbours poll, and would wait too long on a busy machine */
     HOLD_MS = 2,
-    THINK_MS = 40,
-    SHORT_TTL_MS = 300
+    THINK_MS = 40
 };
 
 static const char key[] = real_key("shared");
@@ -156,37 +154,6 @@ TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, VER
     ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
     held_release(face, &lock);
     they_acquire(60000);
-    they_release();
-}
-
-TEST_LONG_ROWS(one_at_a_time, they_do_nothing_to_a_lock_that_is_ours_now, VERSIONS)
-{
-    open_both(_i);
-    they_acquire(SHORT_TTL_MS);
-    ck_assert(real_soon_shows(NULL, key, "(nil)"));
-    redlock_lock *lock = held_acquire(face, key, NULL);
-    ck_assert(real_soon_shows(NULL, key, redlock_lock_token(lock)));
-    fprintf(they->to, "extend 60000\n");
-    says(they, "refused ");
-    fprintf(they->to, "release\n");
-    says(they, "refused ");
-    ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-    held_release(face, &lock);
-}
-
-TEST_LONG_ROWS(one_at_a_time, we_do_nothing_to_a_lock_that_is_theirs_now, VERSIONS)
-{
-    open_both(_i);
-    redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = SHORT_TTL_MS));
-    ck_assert(real_soon_shows(face, key, "(nil)"));
-    char *value = fixture_text("%s", they_acquire(60000));
-    ck_assert_int_eq(redlock_validity_ms(lock), 0);
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
-    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
-    held_refuse(face, key, NULL, REDLOCK_HELD);
-    ck_assert(real_shows_everywhere(key, value));
-    free(value);
     they_release();
 }
 

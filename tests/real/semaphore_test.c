@@ -27,24 +27,6 @@ static void refuse(struct face *face)
 REAL_CASE(permits, real_bare_case, NULL);
 REAL_CASE(waiting, real_bare_case, NULL);
 
-TEST(permits, no_more_permits_than_allowed_are_held)
-{
-    struct face *faces[] = {clients_open(_i), clients_open(_i)};
-    redlock_lock *locks[PERMITS];
-    for (int turn = 0; turn < 5; turn++) {
-        for (int i = 0; i < PERMITS; i++)
-            locks[i] = take(faces[i & 1]);
-        refuse(faces[0]);
-        refuse(faces[1]);
-        held_release(faces[turn & 1], &locks[turn & 1]);
-        locks[turn & 1] = take(faces[turn & 1]);
-        refuse(faces[0]);
-        for (int i = 0; i < PERMITS; i++)
-            held_release(faces[i & 1], &locks[i]);
-        ck_assert(real_nothing_left(faces[0]));
-    }
-}
-
 static void show(struct face *face, uint32_t taken, int mine)
 {
     redlock_state state;

@@ -4,8 +4,6 @@
 
 #include "support/clock.h"
 
-#include <string.h>
-
 #define KEY real_key("book")
 
 /* Each lock has another owner, so that none is acquired again by its own. */

@@ -650,42 +650,4 @@ TEST_ROWS(faults, waiter_without_channels_acquires_the_lock, 2)
         assert_takes_less(wait_without_channels, _i, 5000);
 }
 
-static long long cpu_ms(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return used.tv_sec * 1000 + used.tv_nsec / MS;
-}
-
-/* The waiter knows when the lock expires, but no node can be reached then. */
-TEST_ROWS(faults, waiter_survives_the_loss_of_all_nodes, 2)
-{
-    struct waiter waiter;
-    struct face *face = open_here();
-    foreign_set("500");
-    waiter_start(&waiter, face, KEY, *REAL_WITH(.fair = (uint32_t)_i, .wait_ms = 2000));
-    await_queued(1);
-    for (size_t i = 0; i < NODES; i++)
-        cluster_kill(cluster, i);
-    long long before = cpu_ms();
-    ck_assert_int_eq(waiter_join(&waiter), REDLOCK_TIMED_OUT);
-    ck_assert_int_lt(cpu_ms() - before, 500);
-    cluster_repair(cluster);
-    ck_assert(face_wait_all_ready(face)); /* to undo what was sent before */
-}
-
-/* --- Reserved names --- */
-
-TEST(turns, names_of_the_librarys_own_keys_are_refused)
-{
-    static const char *const names[] = {
-        QUEUE, ALIVE, KEY ":redlock:fence", FREE, ":redlock:queue", ":redlock:alive", ":redlock:fence"};
-    struct face *face = open_here();
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        held_refuse(face, names[i], NULL, REDLOCK_INVALID);
-        held_result_says(strstr(names[i], ":redlock:"));
-    }
-    release_it(held_acquire(face, KEY ":redlock:queue2", NULL));
-}
-
 REAL_PROGRAM("waiting")

@@ -6,6 +6,16 @@
 
 TEST_CASE(tally, NULL, NULL);
 
+/* Exclusion relies on this, for even numbers of nodes too. */
+TEST(tally, two_majorities_share_a_node)
+{
+    for (unsigned nodes = 1; nodes <= 10; nodes++)
+        for (unsigned a = 0; a < 1u << nodes; a++)
+            for (unsigned b = 0; b < 1u << nodes; b++)
+                if (quorum_count(a) >= quorum_majority(nodes) && quorum_count(b) >= quorum_majority(nodes) && !(a & b))
+                    ck_abort_msg("of %u nodes, %x and %x are majorities with no node in common", nodes, a, b);
+}
+
 TEST(tally, all_nodes_are_as_many_as_there_are)
 {
     ck_assert_uint_eq(quorum_all(0), 0);
@@ -48,7 +58,6 @@ static void check_tally(const struct quorum_tally *tally, const enum quorum_vote
         if (quorum_tally_blocked_by(tally, tally->voted[vote]) != (2 * (nodes - count[vote]) <= nodes))
             ck_abort_msg("%u nodes: do %u votes of class %u block a majority?", nodes, count[vote], vote);
     }
-    /* More than half: two majorities share a node, which exclusion relies on. */
     if (quorum_tally_won(tally) != (2 * count[QUORUM_GRANTED] > nodes))
         ck_abort_msg("%u nodes: is it won with %u?", nodes, count[QUORUM_GRANTED]);
     if (quorum_tally_lost(tally) != (2 * (count[QUORUM_GRANTED] + count[QUORUM_PENDING]) <= nodes))

@@ -159,10 +159,10 @@ TEST_ROWS(release, release_that_met_a_passing_error_is_repeated, ROWS(refusals))
 /* Also on new connections, which were not there when the renewal failed. It had failed with the third refusal. */
 TEST(release, reason_of_a_failed_renewal_outlives_the_connection)
 {
-    const struct quorum_lease_event hasten = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
     redlock_result failure;
     hold_lock();
     scene_refuse(0, 5, "EVALSHA", 0, FAKE_BUSY);
+    const struct quorum_lease_event hasten = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
     rl_lease_step(lock->lease, &hasten);
     scene_until(scene_statistics().renewals_failed > 0);
     for (unsigned i = 0; i < 5; i++) {

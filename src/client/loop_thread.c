@@ -92,7 +92,8 @@ bool rl_loop_thread_calls_back(const redlock_client *client)
     return client->loop_thread->driver != RL_CALLING_THREAD;
 }
 
-/* Its call has ended, or must wait for the loop's thread: events are to be reported, or there are other operations. */
+/* The calling thread's call has ended, or leaves the loop to the loop's thread: an event is to be reported, or another
+ * operation is in progress. */
 static bool stops_driving(const struct rl_loop_thread *thread)
 {
     return *thread->awaited || thread->client->locks.leases.noticed || thread->client->operations.count > 1;
@@ -177,7 +178,7 @@ static bool may_drive(struct rl_loop_thread *thread)
     return alone && thread->driver == RL_NOBODY;
 }
 
-/* false: without a poll. */
+/* false: the calling thread has not polled. */
 static bool drive_until(struct rl_loop_thread *thread, struct rl_call *call, const bool *ended)
 {
     bool polled = false;

@@ -2,8 +2,8 @@
  * The thread that runs the loop of a client created by redlock_connect(), and the two queues between it and the others.
  *
  * One thread at a time drives the loop: it polls, reads and writes. Usually that is the loop's thread. While lone
- * blocking calls follow each other closely, the calling thread drives the loop until its call has ended, is no longer
- * alone, or an event is to be reported: that saves a call two switches between threads. The loop's thread rests
+ * blocking calls follow each other closely, the calling thread drives the loop until its call has ended, another
+ * operation begins, or an event is to be reported: that saves a call two switches between threads. The loop's thread rests
  * meanwhile. It drives again as soon as something waits, or when no call has driven for RL_REST: late replies and timers
  * may wait that long.
  */

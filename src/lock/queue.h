@@ -1,7 +1,7 @@
 /*
  * The local queues: a client's waiters for one resource, or one set of them, first come, first served. Only the first
- * waiter has an entry in the nodes' queues, for the whole client. Readers have a queue of their own, and an entry of
- * their own: the nodes decide between them and the client's writers, as between those of several clients. A queue is
+ * waiter has an entry in the nodes' queues, for the whole client. Readers have a separate queue and a separate
+ * entry: the nodes decide between them and the client's writers, as between those of several clients. A queue is
  * kept for a second after its last waiter, because the next acquire is likely to wait, too.
  */
 #ifndef RL_QUEUE_H

@@ -254,7 +254,7 @@ TEST(three_nodes, acquires_that_give_up_their_wait_take_no_memory)
     release_and_expect(REDLOCK_OK);
 }
 
-/* --- Renewals overtake what a window holds back: an acquire's request, and the heal after the renewal before --- */
+/* --- Renewals overtake the requests that a window holds back: an acquire's, and the heal after the renewal before --- */
 
 #define OURS "stock"
 

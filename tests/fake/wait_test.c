@@ -83,7 +83,7 @@ TEST_ROWS(success, a_lock_that_becomes_free_is_acquired, 3)
     ck_assert_uint_ge(answer.result.attempts, 2);
     ck_assert_int_eq(answer.result.cause, REDLOCK_OK);
     scene_wait_for_sent(0, SENT_ATTEMPT, 2);
-    for (unsigned i = 0; (attempt = scene_sent(0, SENT_ATTEMPT, NULL, i, NULL)); i++) /* each has a token of its own */
+    for (unsigned i = 0; (attempt = scene_sent(0, SENT_ATTEMPT, NULL, i, NULL)); i++) /* each has another token */
         ck_assert_ptr_null(scene_sent(0, SENT_ATTEMPT, scene_token(attempt), 1, NULL));
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
@@ -216,7 +216,7 @@ TEST(success, waiters_of_one_client_acquire_in_turn)
     }
 }
 
-/* Has the node been told to remove a waiter from the queue? A waiter that stays is named, too. */
+/* Was the node sent the removal of a waiter? A release names a waiter that stays, too. */
 static bool removes_waiter(unsigned node, enum sent what)
 {
     const struct fake_record *sent;

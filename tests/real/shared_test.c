@@ -182,8 +182,8 @@ TEST(waiting, readers_behind_a_writer_enter_together)
         waiter_release(&readers[i]);
 }
 
-/* A reader never releases. The writer waits, but holds off new readers only for a limited time, also those of its own
- * client. */
+/* A reader never releases. The writer waits, but holds off new readers only for a limited time, also those of the
+ * same client. */
 TEST_ROWS(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time, 2)
 {
     struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE),

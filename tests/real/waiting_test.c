@@ -495,7 +495,7 @@ TEST(turns, fair_try_is_behind_the_waiters_of_its_own_client)
 
 /* --- Waiters that are killed, and entries that stay --- */
 
-/* A value of our own, which a test sets and a client adopts. */
+/* A token that a test sets and a client adopts. */
 static const char adopted[] = "00000000000000000000000000000000000000aa";
 
 /* Starts a process that waits for the lock. Must be called before the test starts threads, because it forks. */

@@ -226,13 +226,14 @@ void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     }
 }
 
-/* A kept release may be sent long after the others: then it would give this node alone to some waiter. */
+/* A kept release may be sent long after the others, and behind the request of the client's next waiter: then it would
+ * give this node alone to some waiter, or dequeue that one. */
 bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
 {
-    (void)request;
     struct rl_round *round = (struct rl_round *)fanout;
-    bool was_kept = !use_eval;
-    if (was_kept)
+    if (request->kept) {
         round->hands_over = false;
+        round->lease->queueing.withdrawn = false;
+    }
     return rl_round_send(round, quorum_node(node->index), use_eval) == 0;
 }

@@ -63,6 +63,7 @@ void rl_fanout_keep(struct rl_fanout *fanout, unsigned node)
 {
     assert(node < fanout->nodes->count && fanout->type->resend);
     fanout->references++;
+    fanout->request[node].kept = true;
     rl_node_keep(&fanout->nodes->node[node], &fanout->request[node]);
 }
 

@@ -204,12 +204,17 @@ TEST(releases, close_counts_each_lock_that_a_node_has_not_confirmed)
 /* The user has no right to one of the keys on one node, as while the nodes' users are changed one by one. */
 TEST(releases, key_without_permission_keeps_no_other_on_its_node)
 {
+    char token[SOME][REDLOCK_TOKEN_SIZE];
     scene_attach();
     scene_add_rule(2, 3, &(struct fake_rule){.argument = "lock-2", .skip = true, .reply = FAKE_NOPERM});
     acquire_many(SOME);
+    for (unsigned i = 0; i < SOME; i++)
+        snprintf(token[i], sizeof token[i], "%s", redlock_lock_token(acquired[i].lock));
     start_releases(SOME);
     expect(SOME, REDLOCK_OK);
     expect_no_key(SOME);
+    for (unsigned i = 0; i < SOME; i++)
+        ck_assert_uint_eq(scene_sent(2, SENT_UNDO, token[i], 0, NULL)->command->argc, 5); /* it hands the lock over */
 }
 
 TEST(releases, release_by_token_goes_behind_the_release_of_its_handle)

@@ -470,11 +470,11 @@ TEST(ends, a_cancellation_outlives_its_client)
     redlock_cancel(NULL);
 }
 
-/* --- Dequeuing a waiter where the node has lost the script --- */
+/* --- Dequeuing a waiter where the node refuses the withdrawal --- */
 
 static char place[REDLOCK_TOKEN_SIZE]; /* the token of the offer, which is withdrawn when the waiter leaves */
 
-static void wait_where_scripts_are_forgotten(void)
+static void wait_fairly(void)
 {
     scene_attach();
     options.cancellation = scene_cancellation();
@@ -483,12 +483,11 @@ static void wait_where_scripts_are_forgotten(void)
     start();
     rest_until_notified();
     snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token);
-    scene_each(0, 5, fake_server_forget_scripts);
 }
 
 /* Waits until all nodes have replied to the earlier commands and received the later ones. Then checks that each was
  * sent two commands that withdraw the offer, or a few more, and whether the second one dequeues the waiter. */
-static void expect_withdrawals(bool dequeue, unsigned most)
+static void expect_withdrawals(const char *command, bool dequeue, unsigned most)
 {
     char token[REDLOCK_TOKEN_SIZE];
     ck_assert_status(scene_acquire(&answer, "other", SCENE_WITH(.all_answers = true)), REDLOCK_OK);
@@ -499,7 +498,7 @@ static void expect_withdrawals(bool dequeue, unsigned most)
         const struct fake_record *last = scene_sent(i, SENT_UNDO, place, 1, NULL);
         ck_assert_ptr_nonnull(last);
         ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, most, NULL));
-        ck_assert(resp_command_is(last->command, "EVAL"));
+        ck_assert(resp_command_is(last->command, command));
         ck_assert_uint_eq(last->command->argc, dequeue ? 7 : 8);
         ck_assert_str_eq(last->command->argv[5].data, scene.client->nodes->channel);
         ck_assert_str_eq(last->command->argv[6].data, "undo");
@@ -510,26 +509,35 @@ static void expect_withdrawals(bool dequeue, unsigned most)
 /* The client sends the script's text only once, even if the node replies NOSCRIPT again. */
 TEST_ROWS(ends, a_place_is_given_up_where_the_script_is_forgotten, 2)
 {
-    wait_where_scripts_are_forgotten();
+    wait_fairly();
+    scene_each(0, 5, fake_server_forget_scripts);
     const struct fake_rule again = {.command = "EVAL", .argument = place, .skip = true, .reply = FAKE_NOSCRIPT};
     if (_i == 1)
         scene_add_rule(0, 5, &again);
     redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    expect_withdrawals(true, _i == 1 ? 4 : 2); /* a heartbeat repeats what was refused */
+    expect_withdrawals("EVAL", true, _i == 1 ? 4 : 2); /* a heartbeat repeats what was refused */
 }
 
-/* A command that is sent again does not dequeue this client's next waiter, which has the same name. */
-TEST(ends, a_place_is_kept_for_the_next_waiter)
+/* A command that is sent again, with the script's text or at a heartbeat, does not dequeue this client's next waiter,
+ * which has the same name. */
+TEST_ROWS(ends, a_place_is_kept_for_the_next_waiter, 2)
 {
     struct answer second;
-    wait_where_scripts_are_forgotten();
+    const struct fake_rule busy = {.argument = place, .count = 1, .skip = true, .reply = FAKE_BUSY};
+    wait_fairly();
+    if (_i == 0)
+        scene_each(0, 5, fake_server_forget_scripts);
+    else
+        scene_add_rule(0, 5, &busy);
     options.cancellation = NULL;
     scene_start_acquire(&second, "stock", &options);
     redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     rest_until_notified();
-    expect_withdrawals(false, 2);
+    for (unsigned i = 0; i < 5; i++)
+        scene_until(scene_sent(i, SENT_UNDO, place, 1, NULL));
+    expect_withdrawals(_i == 0 ? "EVAL" : "EVALSHA", false, 2);
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
 }

@@ -120,12 +120,14 @@ static bool has_too_many_clients(const redisReply *reply)
     return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR max number of clients", 25) == 0;
 }
 
-/* Errors that make the connection useless. Other errors concern one step, which the node can do without. */
+/* Errors that make the connection useless. Other errors concern one step, which the node can do without. A busy server
+ * does not report its run_id, without which one server under two names would have two votes. */
 static bool is_fatal(unsigned step, const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ERROR &&
            (step == RL_STEP_AUTH || step == RL_STEP_SELECT || rl_reply_is_error(reply, "NOAUTH") ||
-            rl_reply_is_error(reply, "DENIED") || has_too_many_clients(reply));
+            rl_reply_is_error(reply, "DENIED") || has_too_many_clients(reply) ||
+            (step == RL_STEP_SERVER && rl_reply_is_error(reply, "BUSY")));
 }
 
 /* The server executes no command, or few, for a while. */

@@ -159,6 +159,7 @@ static const struct {
     {NULL, 0, {.command = FAKE_ACCEPT, .reply = FAKE_DENIED}, REDLOCK_MISCONFIGURED, "protected mode"},
     {SCENE_SECRET, 0, {.command = FAKE_ACCEPT, .reply = FAKE_DENIED}, REDLOCK_MISCONFIGURED, "protected mode"},
     {NULL, 3, {.command = "SELECT", .skip = true, .reply = FAKE_BUSY}, REDLOCK_NO_QUORUM, "BUSY"},
+    {NULL, 0, {.command = "INFO", .skip = true, .reply = FAKE_BUSY}, REDLOCK_NO_QUORUM, "BUSY"},
 };
 
 TEST_ROWS(one_link, node_that_turns_the_client_away_is_tried_again, ROWS(turned_away))

@@ -589,7 +589,7 @@ REDLOCK_API int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss
 
 /* ------------------------------------------------------------------------------------------------------------ nodes */
 
-/* Findings about a node, as bits. The first four, MARKER_TAKEN and TOO_OLD make it unfit: its votes do not count. */
+/* Findings about a node, as bits. */
 enum redlock_finding {
     REDLOCK_FINDING_REPLICA = 1,          /* not a master */
     REDLOCK_FINDING_SAME_SERVER = 2,      /* listed twice under different names */
@@ -600,10 +600,15 @@ enum redlock_finding {
     REDLOCK_FINDING_OTHER_MAX_TTL = 64,   /* clients differ in max_ttl_ms; the larger one counts */
     REDLOCK_FINDING_NO_PUBLISH = 128,     /* the user cannot notify waiters: they must poll */
     REDLOCK_FINDING_NO_SUBSCRIBE = 256,   /* the user cannot be notified: it must poll */
-    REDLOCK_FINDING_MARKER_TAKEN = 512,   /* unfit: the marker key holds another value, or a newer version's marker */
-    REDLOCK_FINDING_TOO_OLD = 1024,       /* unfit: older than Redis 5.0 */
+    REDLOCK_FINDING_MARKER_TAKEN = 512,   /* the marker key holds another value, or a newer version's marker */
+    REDLOCK_FINDING_TOO_OLD = 1024,       /* older than Redis 5.0 */
     REDLOCK_FINDING_FULL = 2048           /* at its memory limit, and its marker must be written: it grants nothing */
 };
+
+/* A node with one of these is unfit: its votes do not count. */
+#define REDLOCK_FINDINGS_UNFIT                                                                                         \
+    (REDLOCK_FINDING_REPLICA | REDLOCK_FINDING_SAME_SERVER | REDLOCK_FINDING_OTHER_DEPLOYMENT |                        \
+     REDLOCK_FINDING_NOT_PERMITTED | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_TOO_OLD)
 
 /* The name of one bit ("replica", ...), what is wrong, and the remedy. Static; never NULL. Any thread. */
 REDLOCK_API const char *redlock_finding_name(uint32_t finding);

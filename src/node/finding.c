@@ -2,38 +2,34 @@
 
 #include "redlock/redlock.h"
 
-#define FIT   false
-#define UNFIT true
-
 const struct rl_finding rl_findings[] = {
-    {REDLOCK_FINDING_TOO_OLD, UNFIT, "too-old", "it is older than Redis 5.0",
+    {REDLOCK_FINDING_TOO_OLD, "too-old", "it is older than Redis 5.0",
      "upgrade it to Redis 5.0 or later, or to Valkey"},
-    {REDLOCK_FINDING_REPLICA, UNFIT, "replica", "it is a replica, not a master", "list its master instead"},
-    {REDLOCK_FINDING_SAME_SERVER, UNFIT, "same-server", "it is the same server as another node of the list",
+    {REDLOCK_FINDING_REPLICA, "replica", "it is a replica, not a master", "list its master instead"},
+    {REDLOCK_FINDING_SAME_SERVER, "same-server", "it is the same server as another node of the list",
      "list each server once"},
-    {REDLOCK_FINDING_OTHER_DEPLOYMENT, UNFIT, "other-deployment",
+    {REDLOCK_FINDING_OTHER_DEPLOYMENT, "other-deployment",
      "its marker names another deployment, or another number of nodes",
      "correct the list of nodes or the deployment's name"},
-    {REDLOCK_FINDING_NOT_PERMITTED, UNFIT, "not-permitted", "the user lacks a permission that the guard needs",
+    {REDLOCK_FINDING_NOT_PERMITTED, "not-permitted", "the user lacks a permission that the guard needs",
      "add the ACL rules: +info +time +get +getrange +set +evalsha +eval, and ~ with the marker key"},
-    {REDLOCK_FINDING_MARKER_TAKEN, UNFIT, "marker-taken",
-     "its marker key holds another value, or a newer version's marker",
+    {REDLOCK_FINDING_MARKER_TAKEN, "marker-taken", "its marker key holds another value, or a newer version's marker",
      "set another marker_key, or delete the key if nothing needs it"},
-    {REDLOCK_FINDING_FULL, FIT, "full",
+    {REDLOCK_FINDING_FULL, "full",
      "it is at its memory limit, so its marker cannot be written: it grants no locks, and renews those that it holds",
      "raise maxmemory, or free memory"},
-    {REDLOCK_FINDING_EVICTING, FIT, "evicting",
+    {REDLOCK_FINDING_EVICTING, "evicting",
      "its maxmemory-policy may evict locks: with the guard on it grants no locks while it evicts keys, and for max_ttl afterwards",
      "set noeviction"},
-    {REDLOCK_FINDING_NOT_PERSISTENT, FIT, "not-persistent", "it loses its locks in a restart, and the guard is off",
+    {REDLOCK_FINDING_NOT_PERSISTENT, "not-persistent", "it loses its locks in a restart, and the guard is off",
      "turn the guard on, or set appendonly yes and appendfsync always"},
-    {REDLOCK_FINDING_OTHER_MAX_TTL, FIT, "other-max-ttl",
+    {REDLOCK_FINDING_OTHER_MAX_TTL, "other-max-ttl",
      "another client of the deployment has a different max_ttl; the larger one counts",
      "set the same max_ttl in all clients"},
-    {REDLOCK_FINDING_NO_PUBLISH, FIT, "no-publish",
+    {REDLOCK_FINDING_NO_PUBLISH, "no-publish",
      "the user lacks PUBLISH on the library's channels: waiters notice a release only when they poll, once a second",
      "add the ACL rules: +publish, and & with the channel prefix"},
-    {REDLOCK_FINDING_NO_SUBSCRIBE, FIT, "no-subscribe",
+    {REDLOCK_FINDING_NO_SUBSCRIBE, "no-subscribe",
      "the user lacks SUBSCRIBE on the library's channels: it notices a release only when it polls, once a second",
      "add the ACL rules: +subscribe, and & with the channel prefix"},
 };
@@ -42,7 +38,7 @@ _Static_assert(REDLOCK_FINDING_FULL == 1 << (sizeof rl_findings / sizeof *rl_fin
 
 static const struct rl_finding *find(uint32_t finding)
 {
-    static const struct rl_finding unknown = {0, FIT, "unknown", "unknown", "unknown"};
+    static const struct rl_finding unknown = {0, "unknown", "unknown", "unknown"};
     for (size_t i = 0; i < rl_finding_count; i++)
         if (rl_findings[i].bit == finding)
             return &rl_findings[i];

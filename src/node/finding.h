@@ -8,7 +8,6 @@
 
 struct rl_finding {
     uint32_t bit; /* enum redlock_finding */
-    bool unfit;   /* the node's vote does not count */
     const char *name;
     const char *text;
     const char *remedy;

@@ -39,15 +39,13 @@ void rl_guard_judge(struct rl_node *node)
 {
     node->unfit = NULL;
     for (size_t i = 0; i < rl_finding_count && !node->unfit; i++)
-        if (rl_findings[i].unfit && node->findings & rl_findings[i].bit)
+        if (node->findings & REDLOCK_FINDINGS_UNFIT & rl_findings[i].bit)
             node->unfit = rl_findings[i].bit == REDLOCK_FINDING_TOO_OLD ? node->server.too_old : rl_findings[i].text;
 }
 
 bool rl_guard_may_take_over(const struct rl_node *node)
 {
-    uint32_t against = 0;
-    for (size_t i = 0; i < rl_finding_count; i++)
-        against |= rl_findings[i].unfit ? node->findings & rl_findings[i].bit : 0;
+    uint32_t against = node->findings & REDLOCK_FINDINGS_UNFIT;
     return node->state == RL_NODE_READY && against == REDLOCK_FINDING_OTHER_DEPLOYMENT;
 }
 

@@ -13,5 +13,6 @@ int main(void)
 #ifndef __cplusplus
     acquire = *REDLOCK_WAIT_MS(5000);
 #endif
-    return options.struct_size == sizeof(options) && acquire.struct_size == sizeof(acquire) ? 0 : 1;
+    int grants = (REDLOCK_FINDING_FULL & REDLOCK_FINDINGS_UNFIT) == 0;
+    return grants && options.struct_size == sizeof(options) && acquire.struct_size == sizeof(acquire) ? 0 : 1;
 }

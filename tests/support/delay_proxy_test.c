@@ -40,19 +40,25 @@ static uint64_t fastest_of(int times)
     return fastest;
 }
 
+static void await_faster_than(uint64_t ns)
+{
+    uint64_t end = test_deadline_ns(20000);
+    while (round_trip_ns() >= ns)
+        ck_assert_msg(test_now_ns() < end, "no round trip takes less than %llu ns", (unsigned long long)ns);
+}
+
 TEST_CASE(proxy, setup, fixtures_end);
 
-/* No round trip is faster than the delay. The fastest of many is close to it, on a loaded machine too. */
+/* No round trip is faster than the delay. On a loaded machine only few are close to it. */
 TEST(proxy, delays_are_kept_and_can_change)
 {
     delay_proxy_set_delay_us(proxy, 0, PROXY_BOTH, 500);
-    uint64_t taken = fastest_of(50);
-    ck_assert_uint_ge(taken, 1 * MS);
-    ck_assert_uint_lt(taken, 5 * MS);
+    ck_assert_uint_ge(fastest_of(50), 1 * MS);
+    await_faster_than(5 * MS);
     delay_proxy_set_delay_us(proxy, 0, PROXY_TO_CLIENT, 10000);
     ck_assert_uint_ge(fastest_of(3), 10 * MS);
     delay_proxy_set_delay_us(proxy, 0, PROXY_BOTH, 0);
-    ck_assert_uint_lt(fastest_of(50), 5 * MS);
+    await_faster_than(5 * MS);
 }
 
 TEST_PROGRAM("delay proxy")

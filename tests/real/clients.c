@@ -96,7 +96,7 @@ void waiter_start(struct waiter *waiter, struct face *face, const char *resource
     waiter->resource = resource;
     waiter->options = options;
     if (options.wait_ms == 0)
-        waiter->options.wait_ms = REAL_SOON_MS;
+        waiter->options.wait_ms = REDLOCK_FOREVER;
     ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
 }
 

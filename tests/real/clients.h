@@ -35,7 +35,7 @@ struct waiter {
     atomic_bool ended;
 };
 
-/* Waits for REAL_SOON_MS, unless the options say how long. */
+/* Waits without a limit, unless the options say how long. */
 void waiter_start(struct waiter *waiter, struct face *face, const char *resource, redlock_acquire_options options);
 /* Joins the thread. Returns the acquire's status; the second function fails unless it is REDLOCK_OK. */
 int waiter_join(struct waiter *waiter);

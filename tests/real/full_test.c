@@ -92,7 +92,7 @@ TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
     struct waiter waiter;
     held_everywhere(face, key, lock);
     set_limit("1");
-    waiter_start(&waiter, other, key, *REAL_WITH(.wait_ms = REAL_SOON_MS));
+    waiter_start(&waiter, other, key, *REAL_WITH(.wait_ms = REDLOCK_FOREVER));
     real_until(face, is_refused());
     clients_assert_queue_expires(key);
     held_release(face, &lock);
@@ -109,7 +109,7 @@ TEST(full, waiters_keep_their_places_on_full_nodes)
     struct waiter waiters[WAITERS];
     held_everywhere(face, key, lock);
     for (int i = 0; i < WAITERS; i++) {
-        waiter_start(&waiters[i], open_another(BLOCKING_FACE, 0), key, *REAL_WITH(.wait_ms = REAL_SOON_MS));
+        waiter_start(&waiters[i], open_another(BLOCKING_FACE, 0), key, *REAL_WITH(.wait_ms = REDLOCK_FOREVER));
         clients_await_waiters(face, key, i + 1);
         face_idle(face, APART_MS);
     }

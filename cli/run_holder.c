@@ -216,21 +216,21 @@ static bool reap(struct holder *holder)
     return pid == 0 || errno != ECHILD;
 }
 
-static void look_at_front(struct holder *holder)
+static bool front_is_dead(struct holder *holder)
 {
     char byte;
 
-    if (holder->front < 0 || recv(holder->front, &byte, 1, 0) != 0)
-        return;
-    close(holder->front);
-    holder->front = -1;
-    cli_ending_now(&holder->ending, cli_now_ms());
+    if (holder->front >= 0 && recv(holder->front, &byte, 1, 0) == 0) {
+        close(holder->front);
+        holder->front = -1;
+    }
+    return holder->front < 0;
 }
 
-/* The front reports its death. */
-static void look_at_watchdog(struct holder *holder)
+/* The front reports the watchdog's death. */
+static void look_at_the_others(struct holder *holder)
 {
-    if (getppid() != holder->run->watchdog)
+    if (front_is_dead(holder) || getppid() != holder->run->watchdog)
         cli_ending_now(&holder->ending, cli_now_ms());
 }
 
@@ -348,8 +348,7 @@ static void watch(struct holder *holder)
         read_signals(holder);
         if (!reap(holder))
             return;
-        look_at_front(holder);
-        look_at_watchdog(holder);
+        look_at_the_others(holder);
         look_at_lock(holder);
         look_at_leftovers(holder);
         step(holder);
@@ -390,6 +389,12 @@ static bool make_descriptors(struct holder *holder)
     return false;
 }
 
+/* SIGTERM ends the wait. After the front's death the watchdog sends it, and may be late. */
+static bool is_wanted(struct holder *holder)
+{
+    return cli_interrupted() == 0 && !front_is_dead(holder) && getppid() == holder->run->watchdog;
+}
+
 /* The lock is acquired: runs CMD, until its tree is empty. */
 static int run_command(struct holder *holder)
 {
@@ -400,7 +405,7 @@ static int run_command(struct holder *holder)
     cli_ending_begin(&holder->ending, end, holder->run->grace_ms);
     holder->announced_end = end;
     holder->run->shared->valid_until = end;
-    int status = cli_interrupted() == 0 ? start_command(holder) : CLI_NOT_OBTAINED;
+    int status = is_wanted(holder) ? start_command(holder) : CLI_NOT_OBTAINED;
     if (status != CLI_OK)
         return status;
     watch(holder);

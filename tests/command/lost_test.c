@@ -62,8 +62,7 @@ TEST_ROWS(own_nodes, command_runs_after_the_loss_when_no_process_is_left, ROWS(l
 
 static bool has_exited(void *command)
 {
-    char state = process_state(*(pid_t *)command);
-    return state == 0 || state == 'Z';
+    return process_has_ended(*(pid_t *)command);
 }
 
 /* The watchdog ends CMD, which exits with 0. The holder, which goes on afterwards, knows why it has ended. */

@@ -2,6 +2,7 @@
 #include "scene.h"
 
 #include "support/clock.h"
+#include "support/process.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -214,20 +215,28 @@ static const struct {
     int number; /* of the signal that it gets */
     int status;
     const char *says;
+    bool watchdog_is_late; /* it does not end the wait in time */
 } ends_of_the_wait[] = {
-    {PROGRAM_FRONT, SIGINT, -SIGINT, ""},
-    {PROGRAM_FRONT, SIGKILL, -SIGKILL, ""},
-    {PROGRAM_WATCHDOG, SIGKILL, SYSTEM, "was killed by signal 9"},
-    {PROGRAM_HOLDER, SIGKILL, SYSTEM, "was killed by signal 9"},
+    {PROGRAM_FRONT, SIGINT, -SIGINT, "", false},
+    {PROGRAM_FRONT, SIGKILL, -SIGKILL, "", false},
+    {PROGRAM_FRONT, SIGKILL, -SIGKILL, "", true},
+    {PROGRAM_WATCHDOG, SIGKILL, SYSTEM, "was killed by signal 9", false},
+    {PROGRAM_HOLDER, SIGKILL, SYSTEM, "was killed by signal 9", false},
 };
 
 TEST_ROWS(shared_nodes, after_a_signal_while_it_waits_nothing_runs, ROWS(ends_of_the_wait))
 {
     struct program *program = start_waiting("echo ran");
+    pid_t watchdog = program_process(program, PROGRAM_WATCHDOG), holder = program_process(program, PROGRAM_HOLDER);
+    if (ends_of_the_wait[_i].watchdog_is_late)
+        ck_assert_int_eq(kill(watchdog, SIGSTOP), 0);
     ck_assert_int_eq(kill(program_process(program, ends_of_the_wait[_i].process), ends_of_the_wait[_i].number), 0);
     program_exits(program, ends_of_the_wait[_i].status);
     program_errors_have(program, ends_of_the_wait[_i].says);
     scene_delete(NAME);
+    real_until(NULL, process_has_ended(holder));
+    if (ends_of_the_wait[_i].watchdog_is_late)
+        ck_assert_int_eq(kill(watchdog, SIGCONT), 0);
     ck_assert(real_nothing_left(NULL));
     ck_assert_str_eq(program_output(program), "");
 }

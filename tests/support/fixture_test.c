@@ -89,8 +89,7 @@ _Noreturn static void make_and_die(int out, int how)
 static bool is_gone(void *made)
 {
     const struct made *gone = made;
-    char state = process_state(gone->process);
-    return (state == 0 || state == 'Z') && access(gone->directory, F_OK) != 0;
+    return process_has_ended(gone->process) && access(gone->directory, F_OK) != 0;
 }
 
 TEST_ROWS(fixtures, a_test_that_dies_leaves_nothing, 3)

@@ -182,6 +182,12 @@ char process_state(pid_t pid)
     return found ? state : 0;
 }
 
+bool process_has_ended(pid_t pid)
+{
+    char state = process_state(pid);
+    return state == 0 || state == 'Z';
+}
+
 bool process_stopped(const struct process *process)
 {
     char state = process_state(process->pid);

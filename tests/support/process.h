@@ -40,5 +40,7 @@ void process_kill(struct process *process);
 bool process_stopped(const struct process *process);
 /* As /proc shows it: 'S' for one that sleeps, 'Z' for a zombie; 0: there is none with this PID. */
 char process_state(pid_t pid);
+/* There is none with this PID, or a zombie. */
+bool process_has_ended(pid_t pid);
 
 #endif

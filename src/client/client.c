@@ -67,7 +67,7 @@ void rl_client_flush(redlock_client *client)
     rl_timers_arm(&client->core.timers);
 }
 
-/* Before the loop sleeps. See "One turn of the loop" in docs/design.md. */
+/* Before the loop sleeps. See "One turn of the loop" in src/README.md. */
 static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     (void)events;

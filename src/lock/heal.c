@@ -57,6 +57,7 @@ static void heal_on(const struct rl_batch *renewed, unsigned node, unsigned want
     for (unsigned i = 0; sent && i < batch->count; i++) {
         batch->item[i].lease->may_hold |= bit;
         batch->item[i].lease->renewal.healing |= bit;
+        batch->item[i].lease->renewal.healed |= bit;
     }
     rl_fanout_unref(&batch->fanout);
 }

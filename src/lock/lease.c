@@ -263,13 +263,22 @@ static bool recall_handles(struct rl_lease *lease)
     return all;
 }
 
-/* Whether the keys are left to expire. Another process that has the token may hold the lock, also if no caller of this
- * client has a handle yet. leave_locks is about locks of which a caller has one. */
+/*
+ * Whether the keys are left to expire. Another process that has the token may hold the lock, also if no caller of this
+ * client has a handle yet. leave_locks is about locks of which a caller has one.
+ *
+ * If a majority lacks the key, that process may have released the lock while this client healed nodes where the release
+ * had been already. No majority has confirmed the lock with these nodes, so no holder needs their keys.
+ */
 static bool is_left(struct rl_lease *lease, enum quorum_loss loss)
 {
     if (loss == QUORUM_LOSS_CLOSED && !recall_handles(lease))
         return lease->locks->core->options.leave_locks;
-    return atomic_load(&lease->handles.passed_on);
+    if (!atomic_load(&lease->handles.passed_on))
+        return false;
+    if (loss == QUORUM_LOSS_GONE)
+        lease->may_hold &= lease->renewal.healed;
+    return loss != QUORUM_LOSS_GONE || !lease->may_hold;
 }
 
 static void lost(struct rl_lease *lease, enum quorum_loss loss)
@@ -322,12 +331,20 @@ static quorum_time wake_at(const struct quorum_lease *rules)
     return together < rules->validity_end ? together : deadline;
 }
 
+static bool is_confirmation(const struct quorum_lease_event *event)
+{
+    return event->type == QUORUM_LEASE_EXTENDED ||
+           (event->type == QUORUM_LEASE_RENEWED && event->verdict == QUORUM_WON);
+}
+
 void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *event)
 {
     if (!lease->links.listed)
         return; /* released: later events have no effect */
     assert(lease->handles.count > 0);
     rl_lease_ref(lease);
+    if (is_confirmation(event))
+        lease->renewal.healed &= lease->renewal.healing;
     struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
     carry_out(lease, &actions);
     quorum_time deadline = wake_at(&lease->rules);

@@ -86,6 +86,7 @@ struct rl_lease_renewal {
     quorum_duration ttl;                /* to set */
     struct rl_renewal_failure *failure; /* NULL: the last one did not fail, or there was no memory */
     quorum_nodes healing;               /* nodes that have not replied to a request that sets the lock again */
+    quorum_nodes healed;                /* nodes that were sent one since a majority last confirmed the lock */
     bool apart;                         /* a batch was refused with NOPERM: this lease is not renewed with others */
 };
 

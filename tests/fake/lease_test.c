@@ -97,6 +97,35 @@ TEST_ROWS(extend, majority_without_the_key_is_a_loss_and_undone_unless_the_token
     scene_each(3, 5, fake_server_forget_keys);
 }
 
+enum { HEALED, HEALED_AND_CONFIRMED };
+
+/* Another process releases the lock by its token. Its requests reach two nodes before the holder's renewal, which heals
+ * them, and the others after it. A lock that was confirmed since is a lock on nodes that forgot: its keys stay. */
+TEST_ROWS(extend, nodes_that_are_healed_while_the_lock_is_released_by_its_token_are_undone, HEALED_AND_CONFIRMED + 1)
+{
+    hold_lock();
+    ck_assert_uint_eq(strlen(redlock_lock_token(lock)), 40);
+    fake_server_delete_key(scene.node[3], "stock");
+    fake_server_restart(scene.node[4]); /* so that the client renews now */
+    scene_until(scene_has_key(3, "stock") && scene_has_key(4, "stock"));
+    scene_until(scene_statistics().healed == 2);
+    if (_i == HEALED_AND_CONFIRMED)
+        ck_assert_status(extend(0), REDLOCK_OK);
+    lose_majority(false);
+    ck_assert_status(extend(0), REDLOCK_LOST);
+    if (_i == HEALED) {
+        assert_released(3, 5);
+    } else {
+        scene_start_query(&answer, "stock");
+        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+        scene_wait_for_sent_to(3, 5, SENT_QUERY, 1);
+        scene_assert_key(3, 5, "stock", true);
+        scene_each(3, 5, fake_server_forget_keys);
+    }
+    ck_assert_status(release(), REDLOCK_LOST);
+    ck_assert_uint_eq(scene_count_all(SENT_UNDO), _i == HEALED ? 2 : 0);
+}
+
 TEST(extend, impossible_ttl_is_refused_with_the_reason)
 {
     hold_lock();

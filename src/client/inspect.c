@@ -450,7 +450,7 @@ int rl_inspect_start(redlock_client *client, const char *resource, size_t size, 
     if (!inspect)
         return created;
     quorum_tally_init(&inspect->tally, client->nodes->count);
-    if (rl_resource_check(resource, &size, &why))
+    if (rl_resource_check(resource, &size, &client->core.options, &why))
         rl_operation_refuse(&inspect->base, &why);
     else
         begin(inspect, resource, size);

@@ -102,7 +102,8 @@ uint64_t redlock_lock_fence(const redlock_lock *lock)
 
 int redlock_held_by_me(redlock_client *client, const char *resource, size_t size)
 {
-    if (!client || !rl_client_in_owner_process(client) || rl_resource_check(resource, &size, NULL))
+    if (!client || !rl_client_in_owner_process(client) ||
+        rl_resource_check(resource, &size, &client->core.options, NULL))
         return 0;
     if (client->loop_thread)
         return rl_blocking_held_by_me(client, resource, size);

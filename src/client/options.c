@@ -6,6 +6,7 @@
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/link/address.h"
+#include "src/lock/names.h"
 
 #define TTL_MAX_MS 86400000u /* a day, so that sums of times stay far from overflow */
 
@@ -90,6 +91,10 @@ static int check_credentials(const redlock_options *options, redlock_result *res
         return rl_result_fail(result, REDLOCK_INVALID, "deployment must be 1 to 64 characters without spaces");
     if (!is_word(options->marker_key, 128))
         return rl_result_fail(result, REDLOCK_INVALID, "marker_key must be 1 to 128 characters without spaces");
+    if (rl_key_reserved(options->marker_key, strlen(options->marker_key)))
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "marker_key ends in '%s', which is reserved for the library's own keys; use another key",
+                              rl_key_reserved(options->marker_key, strlen(options->marker_key)));
     if (!is_word(options->channel_prefix, 128))
         return rl_result_fail(result, REDLOCK_INVALID, "channel_prefix must be 1 to 128 characters without spaces");
     if (!options->tls_certificate_file != !options->tls_key_file)

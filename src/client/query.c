@@ -174,7 +174,7 @@ int rl_query_start(redlock_client *client, const char *resource, size_t size, re
     struct query *query = rl_operation_create(client, &type, 0, (union rl_callback){.query = callback}, arg, &created);
     if (!query)
         return created;
-    if (rl_resource_check(resource, &size, &why))
+    if (rl_resource_check(resource, &size, &client->core.options, &why))
         rl_operation_refuse(&query->base, &why);
     else
         begin(query, resource, size);

@@ -1,5 +1,6 @@
 #include "src/lock/names.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,22 +8,31 @@
 #include "src/lock/lease.h"
 #include "src/lock/round_command.h"
 
-static bool ends_with(const char *resource, size_t size, const char *suffix)
+static bool ends_with(const char *key, size_t size, const char *suffix)
 {
     size_t length = strlen(suffix);
-    return size >= length && memcmp(resource + size - length, suffix, length) == 0;
+    return size >= length && memcmp(key + size - length, suffix, length) == 0;
 }
 
-/* The resource is named like a slot of a semaphore. */
-static bool is_slot(const char *resource, size_t size)
+/* The key is named like a slot of a semaphore. */
+static bool is_slot(const char *key, size_t size)
 {
     size_t name = size;
-    while (name > 0 && resource[name - 1] >= '0' && resource[name - 1] <= '9')
+    while (name > 0 && key[name - 1] >= '0' && key[name - 1] <= '9')
         name--;
-    return name < size && ends_with(resource, name, RL_SLOT_INFIX);
+    return name < size && ends_with(key, name, RL_SLOT_INFIX);
 }
 
-int rl_resource_check(const char *resource, size_t *size, redlock_result *result)
+const char *rl_key_reserved(const char *key, size_t size)
+{
+    static const char *const suffixes[] = {RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX, RL_FREE_SUFFIX, RL_FENCE_SUFFIX};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (ends_with(key, size, suffixes[i]))
+            return suffixes[i];
+    return is_slot(key, size) ? RL_SLOT_INFIX "NUMBER" : NULL;
+}
+
+int rl_resource_check(const char *resource, size_t *size, const redlock_options *client, redlock_result *result)
 {
     if (!resource)
         return rl_result_fail(result, REDLOCK_INVALID, "the resource is NULL; pass its name");
@@ -34,17 +44,17 @@ int rl_resource_check(const char *resource, size_t *size, redlock_result *result
     if (*size > REDLOCK_RESOURCE_MAX)
         return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is longer than %d bytes",
                               REDLOCK_RESOURCE_MAX);
-    static const char *const suffixes[] = {RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX, RL_FREE_SUFFIX, RL_FENCE_SUFFIX};
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (ends_with(resource, *size, suffixes[i]))
-            return rl_result_fail(result, REDLOCK_INVALID,
-                                  "the resource's name ends in '%s', which is reserved for the library's own keys",
-                                  suffixes[i]);
-    if (is_slot(resource, *size))
-        return rl_result_fail(
-            result, REDLOCK_INVALID,
-            "the resource's name ends in '%s' and a number, which is reserved for the library's own keys",
-            RL_SLOT_INFIX);
+    char key[128 + REDLOCK_RESOURCE_MAX];
+    size_t prefix = strlen(client->prefix);
+    assert(prefix + *size <= sizeof key);
+    memcpy(key, client->prefix, prefix);
+    memcpy(key + prefix, resource, *size);
+    const char *reserved = rl_key_reserved(key, prefix + *size);
+    if (reserved)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the resource's key, which is the prefix and the name, ends in '%s', which is reserved "
+                              "for the library's own keys; use another name",
+                              reserved);
     return REDLOCK_OK;
 }
 
@@ -75,7 +85,7 @@ static bool is_marker(const char *resource, size_t size, const redlock_options *
 
 int rl_lock_name_check(const char *resource, size_t *size, const redlock_options *client, redlock_result *result)
 {
-    int status = rl_resource_check(resource, size, result);
+    int status = rl_resource_check(resource, size, client, result);
     if (!status && is_marker(resource, *size, client))
         return rl_result_fail(result, REDLOCK_INVALID,
                               "the resource's key is the nodes' marker, '%s'; use another name, or another marker_key",

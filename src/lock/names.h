@@ -14,12 +14,15 @@ struct rl_names {
     struct rl_text name[REDLOCK_RESOURCES_MAX]; /* the names stay in the caller's memory */
 };
 
-/* Checks a resource's name: 1 to REDLOCK_RESOURCE_MAX bytes, and no suffix of the library's own keys. *size 0: it is a
- * C string, and its length is stored. */
-int rl_resource_check(const char *resource, size_t *size, redlock_result *result);
+/* How the key is named if it is one of the library's own keys of another lock; otherwise NULL. */
+const char *rl_key_reserved(const char *key, size_t size);
+
+/* Checks a resource's name: 1 to REDLOCK_RESOURCE_MAX bytes, and its key, with the client's prefix, is not reserved.
+ * *size 0: it is a C string, and its length is stored. client: the client's options. */
+int rl_resource_check(const char *resource, size_t *size, const redlock_options *client, redlock_result *result);
 
 /* The same for a resource to lock or release: its key must not be the marker's. The marker never expires, so a wait for
- * a lock of this name would never end. client: the client's options. */
+ * a lock of this name would never end. */
 int rl_lock_name_check(const char *resource, size_t *size, const redlock_options *client, redlock_result *result);
 
 /* Checks and sorts a resource and the further ones in the options. client: the client's options. */

@@ -168,7 +168,7 @@ static const struct {
     {":redlock:alive", "ends in ':redlock:alive'", NULL},
     {"stock:redlock:free", "ends in ':redlock:free'", NULL},
     {"stock:redlock:fence", "ends in ':redlock:fence'", NULL},
-    {"stock:redlock:slot:31", "ends in ':redlock:slot:' and a number", NULL},
+    {"stock:redlock:slot:31", "ends in ':redlock:slot:NUMBER'", NULL},
     {"redlock:marker", "key is the nodes' marker, 'redlock:marker'", NULL},
     {"stock", "ttl_ms is 3", SCENE_WITH(.ttl_ms = 3)},
     {"stock", "also_count", SCENE_WITH(.also_count = 1u << 30)},
@@ -210,6 +210,24 @@ TEST(arguments, a_resource_may_have_the_markers_name_behind_a_prefix)
     ck_assert_answer(&answer, REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "the nodes' marker");
     scene_lock_and_release("redlock:marker");
+}
+
+/* The key is one of the library's own keys, although the name is not. */
+TEST_ROWS(arguments, a_reserved_key_may_begin_in_the_prefix, 2)
+{
+    const char *name = _i ? "3" : "redlock:queue";
+    scene.options.prefix = _i ? "stock:redlock:slot:" : "stock:";
+    scene_attach();
+    ck_assert_status(scene_acquire(&answer, name, NULL), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, _i ? "ends in ':redlock:slot:NUMBER'" : "ends in ':redlock:queue'");
+    ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.also = &(redlock_name){name, 0}, .also_count = 1)),
+                     REDLOCK_INVALID);
+    scene_start_query(&answer, name);
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    scene_start_release_token(&answer, name, SCENE_OTHER);
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    ck_assert_uint_eq(scene_count_all(SENT_SET), 0);
+    scene_lock_and_release("redlock:queue2");
 }
 
 /* The name may contain any byte, NUL included: in the key on the nodes, in the handle, in the results. */

@@ -207,6 +207,14 @@ TEST_ROWS(client, each_text_has_its_bounds, ROWS(texts))
     }
 }
 
+TEST(client, a_marker_key_is_none_of_the_keys_of_locks)
+{
+    given.marker_key = "stock:redlock:fence";
+    assert_refused("marker_key ends in ':redlock:fence'");
+    given.marker_key = "stock:redlock:slot:7";
+    assert_refused("marker_key ends in ':redlock:slot:NUMBER'");
+}
+
 TEST(client, user_without_a_password_is_refused)
 {
     given.user = "lock";

@@ -4,6 +4,7 @@
 #include "support/temp_dir.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,9 +37,10 @@ void certificates_run(const char *format, ...)
 
 void certificates_make(const char *name, const char *issuer, const char *names, int days)
 {
+    bool has_names = names && names[0];
     char *request = fixture_text("openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout %s.key "
                                  "-subj /CN=%s %s%s",
-                                 name, name, names ? "-addext subjectAltName=" : "", names ? names : "");
+                                 name, name, has_names ? "-addext subjectAltName=" : "", has_names ? names : "");
     if (!issuer) {
         certificates_run("%s -x509 -days %d -out %s.pem", request, days, name);
     } else {

@@ -42,7 +42,7 @@ struct peer {
     const char *name;
     size_t count;      /* 0: one server */
     bool strange;      /* its certificate is of an authority that the client does not know */
-    const char *names; /* NULL: the names of loopback */
+    const char *names; /* NULL: the names of loopback; "": none but its subject, CN=server */
     bool expired;
     bool asks; /* for a client certificate */
     bool ipv6;
@@ -137,6 +137,7 @@ static const struct peer peers[] = {
 
     {.name = "not that name", .names = "DNS:a.example", .server_name = "b.example", .words = NOT_FOR "b.example"},
     {.name = "not that address", .names = "IP:192.0.2.1", .server_name = "192.0.2.2", .words = NOT_FOR "192.0.2.2"},
+    {.name = "the name as the subject only", .names = "", .server_name = "server", .words = NOT_FOR "server"},
     {.name = "an unknown authority", .trust = A_STRANGER, .words = UNTRUSTED},
     {.name = "another's address", .names = OTHERS, .words = NOT_FOR "127.0.0.1"},
     {.name = "another's name", .names = OTHERS, .host = "localhost", .words = NOT_FOR "localhost"},

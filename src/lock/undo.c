@@ -220,7 +220,7 @@ void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, cons
         undo_again(round, answer->node, answer->now);
         break;
     case RL_ANSWER_DROPPED:
-        round->locks->pending_undos++;
+        round->locks->pending_undos += round->locks->core->closing; /* the keys of earlier ones expire by themselves */
         round->locks->core->statistics.undos_dropped++;
         break;
     }

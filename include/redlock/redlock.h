@@ -424,8 +424,8 @@ REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_resu
  * request gets it when it is reachable again. Returns OK (a majority deleted it), LOST (it had expired, or a majority
  * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl), CANCELLED
  * (the client is closing, which releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already
- * released; on the client's own thread and in a forked child, where *lock stays), NO_MEMORY (released, but not
- * confirmed).
+ * released; in a forked child, and on the client's own thread unless the lock was lost, where *lock stays), NO_MEMORY
+ * (released, but not confirmed). A callback may release a lost lock in a close, too: that only frees the handle.
  */
 REDLOCK_API int redlock_release(redlock_lock **lock, redlock_result *result);
 
@@ -465,7 +465,7 @@ REDLOCK_API int redlock_release_token_async(redlock_client *client, const char *
                                             const char *token, redlock_callback callback, void *arg);
 REDLOCK_API int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg);
 
-/* When this returns OK or NO_MEMORY, *lock is NULL and the handle is freed. callback may be NULL. */
+/* OK or NO_MEMORY: *lock is NULL and the handle is freed. callback may be NULL. Also for callbacks in a close. */
 REDLOCK_API int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *arg);
 
 /* ---------------------------------------------------------------------------------------- completions by descriptor */

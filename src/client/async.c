@@ -24,14 +24,16 @@ int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_option
     return rl_client_create(loop, false, nodes, options, client, result);
 }
 
-/* Of a client that owns its loop's thread any thread may call, until it closes. */
-static int enter(redlock_client *client)
+/* Of a client that owns its loop's thread any thread may call, until it closes. may_close: also during a close. */
+static int enter(redlock_client *client, bool may_close)
 {
     if (!client || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
     bool is_wrong_thread = !client->loop_thread && !pthread_equal(client->thread, pthread_self());
     if (is_wrong_thread)
         rl_client_complain(client, "a call from another thread than the one that attached the client");
+    else if (may_close)
+        return REDLOCK_OK;
     else if (client->loop_thread ? atomic_load(&client->loop_thread->closing) != RL_OPEN : client->core.closing)
         rl_client_complain(client, "a call on a client that is being closed");
     else
@@ -41,7 +43,7 @@ static int enter(redlock_client *client)
 
 static int enter_with(redlock_client *client, bool has_callback)
 {
-    int status = enter(client);
+    int status = enter(client, false);
     if (status || has_callback)
         return status;
     rl_client_complain(client,
@@ -104,7 +106,7 @@ int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback c
 
 int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *arg)
 {
-    int status = lock && *lock ? enter((*lock)->lease->locks->client) : REDLOCK_INVALID;
+    int status = lock && *lock ? enter((*lock)->lease->locks->client, true) : REDLOCK_INVALID;
     if (status)
         return status;
     redlock_lock *released = *lock;

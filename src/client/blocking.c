@@ -96,7 +96,7 @@ static void start_metrics(struct rl_call *base)
 static void start_release_detached(struct rl_call *call)
 {
     if (call->client->core.closing)
-        rl_release_in_close(call->lock);
+        rl_release_lost(call->lock);
     else
         rl_release_start(call->lock, NULL, NULL);
     finish(call, REDLOCK_OK, NULL);
@@ -225,8 +225,33 @@ int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
     return wait_for(&call, rl_call_extend);
 }
 
+/* Only the handle of a lost lock is left to free: in a callback on the loop's thread, or in the last callbacks of a
+ * close, which frees the handle with the client. */
+static bool release_lost(redlock_lock **lock, redlock_result *result)
+{
+    redlock_lock *released = *lock;
+    const redlock_client *client = released->lease->locks->client;
+    if (!rl_client_in_owner_process(client) || !client->loop_thread || !atomic_load(&released->lease->loss))
+        return false;
+    bool ended = rl_calls_are_closed(&client->loop_thread->calls);
+    if (!ended && !rl_loop_thread_is_current(client))
+        return false;
+    *lock = NULL;
+    rl_lock_events_stop_for(released);
+    if (ended || client->core.closing)
+        rl_result_fail(result, REDLOCK_CANCELLED, "%s", rl_release_close_text(client));
+    else
+        rl_result_fail(result, REDLOCK_LOST, "the lock was lost; its handle is freed");
+    if (!ended)
+        rl_release_lost(released);
+    return true;
+}
+
 int redlock_release(redlock_lock **lock, redlock_result *result)
 {
+    redlock_result own;
+    if (lock && *lock && release_lost(lock, result ? result : &own))
+        return (result ? result : &own)->status;
     int status = enter_lock(lock ? *lock : NULL, result);
     if (status)
         return status;

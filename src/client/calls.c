@@ -252,9 +252,8 @@ void rl_call_release(struct rl_call *call)
         started(call, rl_release_start(call->lock, report, call));
         return;
     }
-    rl_release_in_close(call->lock);
-    rl_call_fail(call, REDLOCK_CANCELLED, "the client is being closed, which %s",
-                 client->core.options.leave_locks ? "leaves the lock to expire" : "releases the lock");
+    rl_release_lost(call->lock);
+    rl_call_fail(call, REDLOCK_CANCELLED, "%s", rl_release_close_text(client));
 }
 
 void rl_call_trust(struct rl_call *call)

@@ -387,9 +387,11 @@ static void end_client(redlock_client *client)
     assert(!rl_loop_thread_is_current(client) && atomic_load(&thread->closing) != RL_OPEN);
     pthread_join(thread->thread, NULL);
     rl_completions_enter_last(&thread->completions);
-    rl_calls_start_gathered(&thread->calls);
-    rl_completions_post(&thread->completions);
-    rl_completions_run(&thread->completions);
+    do { /* a callback may release the handle of a lock that the close has ended, with a callback of its own */
+        rl_calls_start_gathered(&thread->calls);
+        rl_completions_post(&thread->completions);
+        rl_completions_run(&thread->completions);
+    } while (thread->calls.gathered);
     rl_client_free(client);
 }
 

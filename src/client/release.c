@@ -105,11 +105,17 @@ static void free_lock(struct rl_operation *operation)
         rl_lease_release_detached(operation->lease);
 }
 
-void rl_release_in_close(redlock_lock *lock)
+void rl_release_lost(redlock_lock *lock)
 {
     struct rl_lease *lease = lock->lease;
     rl_lease_end_handle(lock);
     rl_lease_unref(lease);
+}
+
+const char *rl_release_close_text(const redlock_client *client)
+{
+    return client->core.options.leave_locks ? "the client is being closed, which leaves the lock to expire"
+                                            : "the client is being closed, which releases the lock";
 }
 
 int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
@@ -129,7 +135,10 @@ int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
     operation->lease = lease; /* the handle's reference */
     if (ended && !lost)
         free_lock(operation);
-    if (lost || !valid) { /* its keys are being undone; those of the next holder are not touched */
+    if (lost && lease->locks->core->closing) {
+        rl_operation_explain(operation, "%s", rl_release_close_text(operation->client));
+        rl_operation_complete(operation, REDLOCK_CANCELLED);
+    } else if (lost || !valid) { /* its keys are being undone; those of the next holder are not touched */
         rl_operation_complete(operation, REDLOCK_LOST);
     } else if (!ended) {
         rl_operation_explain(operation, "done: still held by its owner: hold count %u", lease->handles.count);

@@ -5,8 +5,11 @@
 #include "redlock/redlock.h"
 
 int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg);
-/* Ends the handle during a close, which releases the lock or leaves it to expire. */
-void rl_release_in_close(redlock_lock *lock);
+/* Frees the handle of a lost lock without an operation. A close, which releases the locks or leaves them to expire, is
+ * such a loss. */
+void rl_release_lost(redlock_lock *lock);
+/* Says which of the two the close does. */
+const char *rl_release_close_text(const redlock_client *client);
 int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *token,
                            redlock_callback callback, void *arg);
 

@@ -177,6 +177,55 @@ TEST_ROWS(closing, requests_that_leave_no_key_need_no_confirmation, 2)
     ck_assert_str_eq(redlock_result_text(&closed.result), "done: 5 granted");
 }
 
+/* --- A handle that is released in a close --- */
+
+static struct answer freed;
+
+static void release_in_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *how)
+{
+    redlock_result result = {0};
+    (void)validity_ms;
+    if (event != REDLOCK_EVENT_LOST)
+        return;
+    ck_assert_int_eq(loss, REDLOCK_LOSS_CLOSED);
+    if (*(const int *)how == 0) {
+        scene_started(&freed, redlock_release_async(&lock, scene_completed, scene_cleared(&freed)));
+    } else {
+        ck_assert_status(redlock_release(&lock, &result), REDLOCK_CANCELLED);
+        ck_assert_has(redlock_result_text(&result), "which releases the lock");
+        freed.callbacks++;
+    }
+    ck_assert_ptr_null(lock);
+}
+
+/* In the close of an attached client; of one with its own thread, by redlock_close_async() and by redlock_close(), which
+ * both run the events of a lock acquired by redlock_acquire_async(); and on that thread, which runs the events of
+ * one acquired by redlock_acquire(). In each the release is asynchronous or, where it may be, blocking. */
+TEST_ROWS(closing, the_event_of_the_loss_frees_the_handle, 7)
+{
+    static int how;
+    bool attached = _i == 6, blocking_close = _i & 2, on_loop = _i & 4 && !attached;
+    const redlock_acquire_options *options = SCENE_WITH(.event = release_in_event, .event_arg = &how);
+    redlock_lock *lock;
+    how = attached ? 0 : _i & 1;
+    memset(&freed, 0, sizeof freed);
+    attached ? scene_attach() : scene_connect();
+    if (on_loop)
+        ck_assert_status(redlock_acquire(scene.client, "stock", options, &lock, &answer.result), REDLOCK_OK);
+    else
+        ck_assert_status(scene_acquire(&answer, "stock", options), REDLOCK_OK);
+    if (blocking_close && !attached) {
+        ck_assert_status(redlock_close(&scene.client, &closed.result), REDLOCK_OK);
+        scene.connected = NULL;
+    } else {
+        ck_assert_status(scene_close(&closed), REDLOCK_OK);
+    }
+    ck_assert_uint_eq(freed.callbacks, 1);
+    if (!how)
+        ck_assert_answer(&freed, REDLOCK_CANCELLED);
+    scene_assert_key(0, 5, "stock", false);
+}
+
 /* --- Operations in progress at a close --- */
 
 enum operation { QUERY, INSPECT, ADOPT, EXTEND, RELEASE, RELEASE_TOKEN, ACQUIRE, OPERATIONS };

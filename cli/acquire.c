@@ -62,6 +62,9 @@ static bool take(int id, const char *value)
         return cli_take_duration("wait", value, &wanted.wait_ms);
     case 'n':
         return wanted.no_wait = true;
+    case 'q':
+        cli_message_quiet(true);
+        return true;
     case OPTION_TTL:
         return cli_take_duration("ttl", value, &wanted.ttl_ms);
     case 'E':
@@ -95,6 +98,7 @@ static void read_options(struct cli_acquire *acquire, redlock_acquire_options *k
     acquire->options.no_renewal = 1;
     acquire->wait_ms = wanted.no_wait ? 0 : wanted.wait_ms;
     acquire->insists = wanted.insists;
+    acquire->skips = wanted.conflict == 0;
 }
 
 /* --- Output --- */
@@ -231,7 +235,8 @@ static const struct cli_option options[] = {
     {OPTION_CAP, "cap", "TIME", "with --for: hold the lock for at most this long"},
     {OPTION_LOSS_SIGNAL, "loss-signal", "SIGNAL", "with --for: send this to the process when the lock is lost"},
     {OPTION_FENCE, "fence", NULL, "write a fencing token after the token: larger with each acquire"},
-    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1)"},
+    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},
+    {'q', "quiet", NULL, "no line about a held lock or a wait; errors only"},
     {OPTION_JSON, "json", NULL, "write an object, with the token and the remaining validity"},
     {0},
 };

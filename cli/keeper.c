@@ -214,12 +214,31 @@ static int open_process(pid_t process)
     return descriptor;
 }
 
-/* Otherwise the loss of the lock would be silent. */
-static bool may_signal(pid_t process, int descriptor)
+/* Process 1 of a container gets only the signals that it handles. */
+static bool is_ignored_by_init(pid_t process, int number)
 {
-    if (syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) == 0)
+    char line[256];
+    unsigned long long caught = ~0ULL;
+    FILE *file = process == 1 ? fopen("/proc/1/status", "re") : NULL;
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return process == 1 && (number == SIGKILL || (caught >> (number - 1) & 1) == 0);
+}
+
+/* Otherwise the loss of the lock would be silent. */
+static bool may_signal(pid_t process, int descriptor, int number)
+{
+    if (syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) != 0)
+        cli_say("--loss-signal: may not signal process %ld: %s", (long)process, strerror(errno));
+    else if (is_ignored_by_init(process, number))
+        cli_say("--loss-signal: process 1 gets only signals that it handles, and does not handle this one; set a trap "
+                "for it first, or start the container with an init (docker run --init)");
+    else
         return true;
-    cli_say("--loss-signal: may not signal process %ld: %s", (long)process, strerror(errno));
     return false;
 }
 
@@ -232,10 +251,12 @@ int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const
     *keeper = (struct cli_keeper){.link = -1, .process = process};
     if (descriptor < 0)
         return CLI_SYSTEM;
-    if (loss_signal != 0 && !may_signal(process, descriptor)) {
+    if (loss_signal != 0 && !may_signal(process, descriptor, loss_signal)) {
         close(descriptor);
         return CLI_SYSTEM;
     }
+    if (process == 1)
+        cli_notice("when process 1 ends, the kernel kills the keeper too: the lock then ends with its ttl");
     catch_keeper_end();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, links) == 0)
         keeper->pid = fork();

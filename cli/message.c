@@ -12,6 +12,7 @@ enum { LINE_SIZE = 2048, DEFAULT_COLUMNS = 80 };
 
 static const char *command_name;
 static bool is_verbose;
+static bool is_quiet;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for the terminal's line */
 static bool live_shown;
 
@@ -28,6 +29,11 @@ void cli_message_verbose(bool verbose)
 bool cli_is_verbose(void)
 {
     return is_verbose;
+}
+
+void cli_message_quiet(bool quiet)
+{
+    is_quiet = quiet;
 }
 
 enum { SHOWN_MOST = 16 }; /* bytes of an escaped character, which has up to four bytes */
@@ -112,6 +118,17 @@ void cli_say(const char *format, ...)
     va_end(arguments);
 }
 
+void cli_notice(const char *format, ...)
+{
+    va_list arguments;
+
+    if (is_quiet)
+        return;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
 void cli_say_no_descriptor(void)
 {
     cli_say("cannot create a descriptor: %s%s", strerror(errno),
@@ -153,7 +170,7 @@ void cli_explain_result(const char *step, const redlock_result *result)
 
 bool cli_is_live(void)
 {
-    return isatty(STDERR_FILENO) == 1;
+    return !is_quiet && isatty(STDERR_FILENO) == 1;
 }
 
 static size_t terminal_columns(void)

@@ -12,9 +12,12 @@
 void cli_message_command(const char *command);
 void cli_message_verbose(bool verbose);
 bool cli_is_verbose(void);
+void cli_message_quiet(bool quiet);
 
-/* An error or a notice. */
+/* An error, or the loss of a lock. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What the user may want to know, but has asked for: not with --quiet. */
+void cli_notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The system refused a descriptor: see errno. */
 void cli_say_no_descriptor(void);
 /* Only with --verbose. */

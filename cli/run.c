@@ -52,6 +52,9 @@ static bool take(int id, const char *value)
     case 'n':
         given.no_wait = true;
         return true;
+    case 'q':
+        cli_message_quiet(true);
+        return true;
     case TTL:
         return cli_take_duration("ttl", value, &given.ttl_ms);
     case GRACE:
@@ -129,6 +132,7 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
     run->acquire.options.permits = (uint32_t)given.permits;
     run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
     run->acquire.insists = given.wait_given;
+    run->acquire.skips = given.not_obtained == 0;
     run->not_obtained = (int)given.not_obtained;
     run->on_lost = given.on_lost;
     return settle_times(run, settings) && settle_cap(run);
@@ -255,7 +259,8 @@ static const struct cli_option options[] = {
     {GRACE, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)"},
     {CAP, "cap", "TIME", "hold the lock for at most this long; CMD is ended in time"},
     {ON_LOST, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended"},
-    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1)"},
+    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},
+    {'q', "quiet", NULL, "no line about a held lock, a wait, or processes that are ended; errors only"},
     {0},
 };
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "session.h"
 
+#include "command.h"
 #include "duration.h"
 #include "exit_status.h"
 #include "message.h"
@@ -8,11 +9,13 @@
 #include "settings.h"
 #include "waiting.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* --- Interrupts --- */
@@ -265,6 +268,28 @@ static void name_remedy(redlock_client *client, int status, char hint[HINT_SIZE]
         snprintf(hint, HINT_SIZE, "; redlock doctor shows the remedy");
 }
 
+/* Whether the redlock run that started this process holds the lock, or a reader's part of it, or its only permit: the
+ * environment has its token, and the nodes show it. Readers and permits are known by their name alone. */
+static bool is_our_parents(redlock_client *client, const struct cli_acquire *how, const redlock_result *result)
+{
+    const char *token = getenv("REDLOCK_TOKEN");
+    const char *name = getenv("REDLOCK_RESOURCE");
+    redlock_state state;
+    redlock_result look;
+
+    if (result->status != REDLOCK_HELD || token == NULL || name == NULL)
+        return false;
+    const char *resource = cli_acquire_obstacle(client, how, &state, &look);
+    if (look.status != REDLOCK_OK)
+        return false;
+    if (strcmp(state.token, token) == 0)
+        return true;
+    return strcmp(resource, name) == 0 &&
+           (strcmp(state.token, "(shared)") == 0 || (how->options.permits == 1 && state.permits_taken > 0));
+}
+
+enum { NESTED = 1 }; /* no status of the library: those are 0 and below */
+
 /* The first attempt shows at once the reason to wait; then it waits for the remaining time. */
 static int acquire(redlock_client *client, const struct cli_acquire *how, redlock_acquire_options *options,
                    redlock_lock **lock, redlock_result *result)
@@ -277,19 +302,29 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
     cli_explain("first attempt: %s", redlock_result_text(result));
     if (!is_worth_waiting(client, how, result))
         return status;
+    if (is_our_parents(client, how, result))
+        return NESTED;
     name_remedy(client, CLI_OK, hint);
     if (result->status != REDLOCK_HELD)
-        cli_say("waiting: %s%s", redlock_result_text(result), hint);
+        cli_notice("waiting: %s%s", redlock_result_text(result), hint);
     options->wait_ms = how->wait_ms;
     if (how->wait_ms > 0) {
         int64_t left_ms = how->wait_ms - (now_ms() - began_ms);
         options->wait_ms = left_ms > 0 ? left_ms : 1;
     }
-    struct cli_waiting *waiting = cli_waiting_show(client, how, options->wait_ms);
+    struct cli_waiting *waiting = cli_waiting_show(client, how, options->wait_ms, result->status != REDLOCK_HELD);
     status = redlock_acquire(client, how->resource, options, lock, result);
-    cli_waiting_hide(waiting);
+    cli_waiting_hide(waiting, status == REDLOCK_OK);
     cli_explain("after waiting: %s", redlock_result_text(result));
     return status;
+}
+
+static bool lacks_descriptors(const redlock_result *result)
+{
+    for (uint32_t i = 0; i < result->nodes; i++)
+        if (strstr(result->node[i].text, strerror(EMFILE)) != NULL)
+            return true;
+    return false;
 }
 
 static int explain_failure(redlock_client *client, const struct cli_acquire *how, redlock_result *result)
@@ -300,20 +335,41 @@ static int explain_failure(redlock_client *client, const struct cli_acquire *how
 
     if (result->status == REDLOCK_CANCELLED)
         return status;
+    if (status == CLI_NOT_OBTAINED && how->skips)
+        return status;
+    if (status == CLI_NO_QUORUM && lacks_descriptors(result)) {
+        cli_say("%s not acquired: %s; raise the limit of open files (ulimit -n)", cli_acquire_names(how, names),
+                redlock_result_text(result));
+        return CLI_SYSTEM;
+    }
     if (status == CLI_NOT_OBTAINED)
         name_obstacle(client, how, hint);
     else
         name_remedy(client, status, hint);
-    cli_say("%s not acquired: %s%s", cli_acquire_names(how, names), redlock_result_text(result), hint);
+    (status == CLI_NOT_OBTAINED ? cli_notice : cli_say)("%s not acquired: %s%s", cli_acquire_names(how, names),
+                                                        redlock_result_text(result), hint);
     return status;
+}
+
+/* flock(1) has --timeout for the wait. */
+static void warn_of_timeout(const struct cli_acquire *how)
+{
+    int64_t timeout_ms;
+
+    if (cli_overrides.timeout != NULL && how->wait_ms == REDLOCK_FOREVER &&
+        cli_take_duration("timeout", cli_overrides.timeout, &timeout_ms) && timeout_ms >= 1000)
+        cli_notice("--timeout %s is a node's reply timeout; --wait limits the wait for the lock",
+                   cli_overrides.timeout);
 }
 
 int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result)
 {
     redlock_acquire_options options = how->options;
     redlock_cancellation *own;
+    char names[CLI_NAMES_SIZE];
 
     *lock = NULL;
+    warn_of_timeout(how);
     if (redlock_cancellation_create(client, &own) != REDLOCK_OK) {
         cli_say("out of memory");
         return CLI_SYSTEM;
@@ -326,5 +382,10 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
     int status = acquire(client, how, &options, lock, result);
     atomic_store(&cancellation, NULL);
     redlock_cancellation_destroy(&own);
-    return status == REDLOCK_OK ? CLI_OK : explain_failure(client, how, result);
+    if (status != NESTED)
+        return status == REDLOCK_OK ? CLI_OK : explain_failure(client, how, result);
+    cli_say("%s is held by the redlock run that started this command, which waits for its end: leave out this inner "
+            "redlock, or use another resource",
+            cli_acquire_names(how, names));
+    return CLI_USAGE;
 }

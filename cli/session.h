@@ -23,6 +23,7 @@ struct cli_acquire {
     const char *resource;
     int64_t wait_ms;                 /* 0: try once; otherwise the longest wait; REDLOCK_FOREVER */
     bool insists;                    /* the user gave a wait: also wait while too few nodes are reachable */
+    bool skips;                      /* a lock that is held is no news: say nothing about it */
     redlock_acquire_options options; /* wait_ms and cancellation are set by cli_acquire() */
 };
 
@@ -35,7 +36,8 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
                                  redlock_result *result);
 
 /*
- * Acquires, with a status line on a terminal. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGALRM end the
+ * Acquires, with a status line on a terminal, or a line when a wait begins and one when it ends. Refuses to wait for a
+ * lock of the redlock run that started this process: CLI_USAGE. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGALRM end the
  * wait: the result is then REDLOCK_CANCELLED, nothing is left on the nodes, and the caller calls cli_interrupt_again()
  * when everything is closed. From the first call on these signals only set a flag. Returns CLI_OK, or the exit status
  * after a message; without one after a signal.

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char system_config[] = "/etc/redlock.conf";
@@ -40,13 +41,31 @@ static bool user_config(char path[CLI_SOURCE_SIZE])
     return length > 0 && length < CLI_SOURCE_SIZE;
 }
 
-/* False, after a message: it cannot be looked up, so it may exist, with settings that count. */
-static bool look_up(const char *path, bool *exists)
+/* As after `su -m`, and in a container with another user: the file is not ours. */
+static bool home_is_anothers(void)
 {
-    *exists = access(path, F_OK) == 0;
+    const char *base = variable("XDG_CONFIG_HOME") != NULL ? variable("XDG_CONFIG_HOME") : variable("HOME");
+    struct stat status;
+
+    return base != NULL && (stat(base, &status) == 0 ? status.st_uid != geteuid() : errno == EACCES);
+}
+
+/* False, after a message: it cannot be read, so it may have settings that count. In another user's home it does not
+ * count if the nodes are known without it. */
+static bool look_up(const char *path, bool of_user, bool *exists)
+{
+    *exists = access(path, R_OK) == 0;
     if (*exists || errno == ENOENT || errno == ENOTDIR)
         return true;
-    cli_say("cannot read %s: %s", path, strerror(errno));
+    int error = errno;
+    bool anothers = of_user && home_is_anothers();
+    if (anothers && (cli_overrides.nodes != NULL || variable("REDLOCK_NODES") != NULL)) {
+        cli_explain("%s is not read: HOME is another user's", path);
+        return true;
+    }
+    cli_say("cannot read %s: %s%s", path, strerror(error),
+            anothers ? "; HOME is another user's: set it, or name a file in REDLOCK_CONFIG (/dev/null: none)"
+                     : "; REDLOCK_CONFIG names another file (/dev/null: none)");
     return false;
 }
 
@@ -66,12 +85,12 @@ static bool find_config(char path[CLI_SOURCE_SIZE])
         cli_say("the name of the config file is longer than %d bytes", CLI_SOURCE_SIZE - 1);
         return false;
     }
-    if (user_config(path) && !look_up(path, &exists))
+    if (user_config(path) && !look_up(path, true, &exists))
         return false;
     if (exists)
         return true;
     snprintf(path, CLI_SOURCE_SIZE, "%s", system_config);
-    if (!look_up(path, &exists))
+    if (!look_up(path, false, &exists))
         return false;
     if (!exists)
         *path = '\0';

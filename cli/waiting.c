@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SECOND_MS = 1000 };
+/* A wait that is over at once is not worth a line. */
+enum { SECOND_MS = 1000, WORTH_A_LINE_MS = 500 };
 
 struct cli_waiting {
     redlock_client *client;
@@ -22,6 +23,7 @@ struct cli_waiting {
     pthread_mutex_t mutex; /* for `over` */
     pthread_cond_t changed;
     bool over;
+    bool said; /* in a line, without a terminal */
 };
 
 static int64_t clock_ms(void)
@@ -66,28 +68,32 @@ static void tell_holder(redlock_client *client, const struct cli_acquire *how, c
         snprintf(text, size, "%s", shown);
 }
 
-static void draw(const struct cli_waiting *waiting)
+static void draw(struct cli_waiting *waiting)
 {
     char names[CLI_NAMES_SIZE];
     char left[CLI_DURATION_SIZE];
     char holder[1024];
     int64_t left_ms = waiting->wait_ms - (clock_ms() - waiting->began_ms);
+    void (*print)(const char *format, ...) = cli_is_live() ? cli_live : cli_notice;
 
+    if (waiting->said)
+        return;
+    waiting->said = !cli_is_live();
     tell_holder(waiting->client, waiting->how, holder, sizeof(holder));
     if (waiting->wait_ms == REDLOCK_FOREVER)
-        cli_live("waiting for %s: %s; no limit", cli_acquire_names(waiting->how, names), holder);
+        print("waiting for %s: %s; no limit", cli_acquire_names(waiting->how, names), holder);
     else
-        cli_live("waiting for %s: %s; %s left to wait", cli_acquire_names(waiting->how, names), holder,
-                 cli_duration_text(left_ms > 0 ? left_ms : 0, left));
+        print("waiting for %s: %s; %s left to wait", cli_acquire_names(waiting->how, names), holder,
+              cli_duration_text(left_ms > 0 ? left_ms : 0, left));
 }
 
 /* True: the wait is over. */
-static bool pause_a_second(struct cli_waiting *waiting)
+static bool pause_for(struct cli_waiting *waiting, int64_t pause_ms)
 {
     struct timespec until;
+    int64_t until_ms = clock_ms() + pause_ms;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec++;
+    until = (struct timespec){.tv_sec = until_ms / SECOND_MS, .tv_nsec = until_ms % SECOND_MS * 1000000};
     pthread_mutex_lock(&waiting->mutex);
     while (!waiting->over && pthread_cond_timedwait(&waiting->changed, &waiting->mutex, &until) == 0)
         ;
@@ -100,9 +106,12 @@ static void *show(void *arg)
 {
     struct cli_waiting *waiting = arg;
 
-    do
+    bool over = !cli_is_live() && pause_for(waiting, WORTH_A_LINE_MS);
+
+    while (!over) {
         draw(waiting);
-    while (!pause_a_second(waiting));
+        over = pause_for(waiting, SECOND_MS);
+    }
     return NULL;
 }
 
@@ -119,14 +128,15 @@ static bool start_thread(struct cli_waiting *waiting)
     return started;
 }
 
-struct cli_waiting *cli_waiting_show(redlock_client *client, const struct cli_acquire *how, int64_t wait_ms)
+struct cli_waiting *cli_waiting_show(redlock_client *client, const struct cli_acquire *how, int64_t wait_ms, bool said)
 {
     struct cli_waiting *waiting;
     pthread_condattr_t attributes;
 
-    if (!cli_is_live() || (waiting = calloc(1, sizeof(*waiting))) == NULL)
+    if ((how->skips && !cli_is_live()) || (waiting = calloc(1, sizeof(*waiting))) == NULL)
         return NULL;
-    *waiting = (struct cli_waiting){.client = client, .how = how, .wait_ms = wait_ms, .began_ms = clock_ms()};
+    *waiting = (struct cli_waiting){
+        .client = client, .how = how, .wait_ms = wait_ms, .began_ms = clock_ms(), .said = said && !cli_is_live()};
     pthread_mutex_init(&waiting->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -138,8 +148,11 @@ struct cli_waiting *cli_waiting_show(redlock_client *client, const struct cli_ac
     return NULL;
 }
 
-void cli_waiting_hide(struct cli_waiting *waiting)
+void cli_waiting_hide(struct cli_waiting *waiting, bool acquired)
 {
+    char names[CLI_NAMES_SIZE];
+    char waited[CLI_DURATION_SIZE];
+
     if (waiting == NULL)
         return;
     pthread_mutex_lock(&waiting->mutex);
@@ -149,6 +162,9 @@ void cli_waiting_hide(struct cli_waiting *waiting)
     pthread_join(waiting->thread, NULL);
     pthread_cond_destroy(&waiting->changed);
     pthread_mutex_destroy(&waiting->mutex);
-    free(waiting);
     cli_live("%s", "");
+    if (acquired && clock_ms() - waiting->began_ms >= WORTH_A_LINE_MS)
+        cli_notice("%s acquired after %s", cli_acquire_names(waiting->how, names),
+                   cli_duration_text(clock_ms() - waiting->began_ms, waited));
+    free(waiting);
 }

@@ -136,7 +136,22 @@ TEST(no_nodes, usual_file_that_cannot_be_looked_up_is_reported)
     program_setting.nodes = NOWHERE;
     program_refuses(program_shell("XDG_CONFIG_HOME=%s REDLOCK_CONFIG= exec %s $R " RUN, base,
                                   geteuid() == 0 ? "setpriv --bounding-set=-dac_override,-dac_read_search" : "env"),
-                    MISCONFIGURED, program_text("cannot read %s/redlock/config: Permission denied", base));
+                    MISCONFIGURED,
+                    program_text("cannot read %s/redlock/config: Permission denied; REDLOCK_CONFIG names", base));
+}
+
+/* As after `su -m`. The file is needed only if nothing else names the nodes. */
+TEST_ROWS(no_nodes, file_in_another_users_home_counts_only_if_it_is_needed, 2)
+{
+    const char *home = temp_dir_path(temp_dir_make());
+    real_note_descriptors();
+    if (geteuid() != 0)
+        return; /* only root can become another user */
+    ck_assert_int_eq(mkdir(program_text("%s/.config", home), 0700), 0);
+    program_setting.nodes = _i == 0 ? NOWHERE : NULL;
+    struct program *program = program_shell("HOME=%s REDLOCK_CONFIG= exec setpriv --reuid=65534 $R " RUN, home);
+    program_refuses(program, _i == 0 ? NO_QUORUM : MISCONFIGURED,
+                    _i == 0 ? "cannot connect" : "HOME is another user's: set it, or name a file in REDLOCK_CONFIG");
 }
 
 /* What wins over the file, and over the environment. */

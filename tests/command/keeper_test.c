@@ -158,6 +158,29 @@ TEST(keeper, process_that_may_not_be_signalled_gets_no_lock)
     terminate(keeper_of(program_shell("exec %s --json", line)));
 }
 
+/* As in a container, whose shell is process 1. */
+static const struct {
+    const char *shell; /* traps before the acquire */
+    int status;
+    const char *says;
+} inits[] = {
+    {"", SYSTEM, "process 1 gets only signals that it handles"},
+    {"trap : TERM; ", 0, "when process 1 ends, the kernel kills the keeper too"},
+};
+
+TEST_ROWS(keeper, process_1_is_warned_of_what_it_does_not_get, ROWS(inits))
+{
+    if (geteuid() != 0)
+        return; /* a namespace needs root */
+    struct program *program = program_exits(
+        program_shell("unshare --pid --fork --mount-proc sh -c '%s$R acquire --ttl 1s --for 1 --loss-signal TERM " NAME
+                      "; exit $?'",
+                      inits[_i].shell),
+        inits[_i].status);
+    program_says_in_one_line(program, inits[_i].says);
+    ck_assert(real_nothing_left(NULL));
+}
+
 /* The process ends; the keeper is terminated. */
 TEST_ROWS(keeper, a_wait_ends_with_the_process_or_the_keeper, 2)
 {

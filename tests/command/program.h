@@ -125,14 +125,18 @@ struct program *program_ends(const char *file, int line, struct program *program
     } while (0)
 
 /* Its output, or its errors, contain the text now, or soon. */
-#define program_output_has(program, text)                                                                              \
-    ck_assert_msg(strstr(program_output(program), text) != NULL, "'%s' is not in: %.4000s", text,                      \
-                  program_output(program))
-#define program_errors_have(program, text)                                                                             \
-    ck_assert_msg(strstr(program_errors(program), text) != NULL, "'%s' is not in: %.4000s", text,                      \
-                  program_errors(program))
-#define program_shows(program, text)                                                                                   \
-    ck_assert_msg(program_says(program, text), "not shown: '%s', but: %.3000s%.3000s", text, program_output(program),  \
-                  program_errors(program))
+#define program_has(which, written, text)                                                                              \
+    do {                                                                                                               \
+        const char *program_written = written(which);                                                                  \
+        ck_assert_msg(strstr(program_written, text) != NULL, "'%s' is not in: %.4000s", text, program_written);        \
+    } while (0)
+#define program_output_has(which, text)  program_has(which, program_output, text)
+#define program_errors_have(which, text) program_has(which, program_errors, text)
+#define program_shows(which, text)                                                                                     \
+    do {                                                                                                               \
+        struct program *program_showing = (which);                                                                     \
+        ck_assert_msg(program_says(program_showing, text), "not shown: '%s', but: %.3000s%.3000s", text,               \
+                      program_output(program_showing), program_errors(program_showing));                               \
+    } while (0)
 
 #endif

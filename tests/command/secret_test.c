@@ -160,6 +160,17 @@ static unsigned look_at_processes(const char *what)
     return ours;
 }
 
+/* As written by other systems, or without an end of line. */
+TEST_ROWS(no_nodes, a_password_file_may_end_its_line_in_any_way, 3)
+{
+    static const char *const ends[] = {"", "\n", "\r\n"};
+    real_cluster(1, NULL);
+    cluster_set_password(cluster, 0, PASSWORD);
+    const char *file = scene_file(program_text(PASSWORD "%s", ends[_i]));
+    program_setting.nodes = cluster_address(cluster, 0);
+    program_exits(program_run("REDLOCK_PASSWORD_FILE=%s trust --yes", file), 0);
+}
+
 TEST_ROWS(no_nodes, process_list_shows_no_password, WAYS)
 {
     real_cluster(1, NULL);

@@ -383,6 +383,8 @@ static void changed(struct rl_operation *operation)
             continue;
         if (inspect->asked & quorum_node(i))
             judge(inspect, node);
+        else if (rl_node_is_ready(node) && node->findings & REDLOCK_FINDING_CLUSTER) /* the keys are in several slots */
+            count(inspect, i, QUORUM_REFUSED, true, node->unfit);
         else if (rl_node_is_ready(node))
             ask_node(inspect, node);
         else if (usable.is == RL_OUT)

@@ -5,6 +5,9 @@
 const struct rl_finding rl_findings[] = {
     {REDLOCK_FINDING_TOO_OLD, "too-old", "it is older than Redis 5.0",
      "upgrade it to Redis 5.0 or later, or to Valkey"},
+    {REDLOCK_FINDING_CLUSTER, "cluster",
+     "it is in cluster mode, and the keys of a lock have no common {tag} that puts them into one slot",
+     "set prefix = {redlock}: and marker-key = {redlock}:marker in all clients, or use servers without cluster mode"},
     {REDLOCK_FINDING_REPLICA, "replica", "it is a replica, not a master", "list its master instead"},
     {REDLOCK_FINDING_SAME_SERVER, "same-server", "it is the same server as another node of the list",
      "list each server once"},
@@ -34,7 +37,8 @@ const struct rl_finding rl_findings[] = {
      "add the ACL rules: +subscribe, and & with the channel prefix"},
 };
 const size_t rl_finding_count = sizeof rl_findings / sizeof *rl_findings;
-_Static_assert(REDLOCK_FINDING_FULL == 1 << (sizeof rl_findings / sizeof *rl_findings - 1), "every finding is listed");
+_Static_assert(REDLOCK_FINDING_CLUSTER == 1 << (sizeof rl_findings / sizeof *rl_findings - 1),
+               "every finding is listed");
 
 static const struct rl_finding *find(uint32_t finding)
 {

@@ -286,8 +286,9 @@ static bool refused(struct rl_node *node, const redisReply *reply)
 bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
 {
     const redlock_options *options = &node->nodes->core->options;
-    if (!is_complete(reply)) /* an old server's scripts fail: it stays unfit */
-        return node->findings & REDLOCK_FINDING_TOO_OLD || refused(node, reply);
+    /* The scripts of an old server fail, and a cluster may keep the marker's slot elsewhere: the node stays unfit. */
+    if (!is_complete(reply))
+        return node->findings & (REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_CLUSTER) || refused(node, reply);
     take_run_id(node, reply->element[RL_GUARD_RUN_ID]);
     find_duplicate(node);
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);

@@ -29,13 +29,20 @@ bool rl_handshake_is_duplicate(const struct rl_node *node)
     return false;
 }
 
-/* A fork of Redis has a field server_name, and its version in a field of that name; redis_version is the version of
- * Redis that it is compatible with. */
+/* A fork of Redis has a field server_name, or is one of these, and its version in a field of that name; redis_version
+ * is the version of Redis that it is compatible with. */
 static void take_version(struct rl_node *node, const redisReply *reply)
 {
+    static const char *const unnamed[] = {"redict", "dragonfly"};
     char field[sizeof node->server.name + sizeof "_version"], own[sizeof node->server.version];
     rl_reply_info(reply, "redis_version", node->server.version, sizeof node->server.version);
     rl_reply_info(reply, "server_name", node->server.name, sizeof node->server.name);
+    for (size_t i = 0; i < sizeof unnamed / sizeof *unnamed && !node->server.name[0]; i++) {
+        snprintf(field, sizeof field, "%s_version", unnamed[i]);
+        rl_reply_info(reply, field, own, sizeof own);
+        if (own[0])
+            snprintf(node->server.name, sizeof node->server.name, "%s", unnamed[i]);
+    }
     if (!node->server.name[0] && node->server.version[0])
         snprintf(node->server.name, sizeof node->server.name, "redis");
     snprintf(field, sizeof field, "%s_version", node->server.name);
@@ -65,6 +72,47 @@ static void take_server(struct rl_node *node, const redisReply *reply)
     rl_reply_info(reply, "run_id", node->server.run_id, sizeof node->server.run_id);
     take_version(node, reply);
     judge_version(node);
+}
+
+/* Redis and Valkey name the mode differently. false: a Sentinel, which has no keys; the connection has ended. */
+static bool is_data_server(struct rl_node *node, const redisReply *reply)
+{
+    char mode[16] = "";
+    if (reply->type == REDIS_REPLY_STRING)
+        rl_reply_info(reply, "redis_mode", mode, sizeof mode);
+    if (reply->type == REDIS_REPLY_STRING && !mode[0])
+        rl_reply_info(reply, "server_mode", mode, sizeof mode);
+    if (strcmp(mode, "sentinel") != 0)
+        return true;
+    rl_node_break(node, true, "it is a Sentinel, which keeps no locks");
+    return false;
+}
+
+/* The part of a key that decides on its slot in a Redis Cluster: what its first {} encloses; without that, the key. */
+static struct rl_text hashed_part(const char *key, bool *tagged)
+{
+    const char *open = strchr(key, '{'), *close = open ? strchr(open, '}') : NULL;
+    *tagged = close && close > open + 1;
+    return *tagged ? (struct rl_text){open + 1, (size_t)(close - open - 1)} : (struct rl_text){key, strlen(key)};
+}
+
+static bool keys_share_slot(const redlock_options *options)
+{
+    bool prefix_tagged, marker_tagged;
+    struct rl_text prefix = hashed_part(options->prefix, &prefix_tagged);
+    struct rl_text marker = hashed_part(options->marker_key, &marker_tagged);
+    return prefix_tagged &&
+           (!options->guard || (prefix.size == marker.size && memcmp(prefix.bytes, marker.bytes, prefix.size) == 0));
+}
+
+/* Judged before any script with several keys: after a command that crosses slots, Valkey 9.1 refuses every script. */
+static void take_cluster(struct rl_node *node, const redisReply *reply)
+{
+    char enabled[4] = "";
+    if (reply->type == REDIS_REPLY_STRING)
+        rl_reply_info(reply, "cluster_enabled", enabled, sizeof enabled);
+    rl_guard_find(node, REDLOCK_FINDING_CLUSTER,
+                  strcmp(enabled, "1") == 0 && !keys_share_slot(&node->nodes->core->options));
 }
 
 static void take_replication(struct rl_node *node, const redisReply *reply)
@@ -103,6 +151,8 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
         node->server.client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
     else if (step == RL_STEP_SERVER)
         take_server(node, reply);
+    else if (step == RL_STEP_CLUSTER)
+        take_cluster(node, reply);
     else if (step == RL_STEP_REPLICATION)
         take_replication(node, reply);
     else if (step == RL_STEP_MEMORY)
@@ -160,6 +210,8 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
         rl_node_break(node, permanent, "handshake: %.80s", text);
         return;
     }
+    if (step == RL_STEP_SERVER && !is_data_server(node, answer->reply))
+        return;
     if (step != RL_STEP_GUARD)
         take(node, step, answer->reply);
     else if (!rl_guard_take_reply(node, answer->reply, request->sent, answer->now))
@@ -299,6 +351,7 @@ bool rl_handshake_start(struct rl_node *node)
         asked = ask_words(node, RL_STEP_NAME, "CLIENT", "SETNAME", name);
     asked = asked && ask_words(node, RL_STEP_CLIENT_ID, "CLIENT", "ID", NULL) &&
             ask_words(node, RL_STEP_SERVER, "INFO", "server", NULL) &&
+            ask_words(node, RL_STEP_CLUSTER, "INFO", "cluster", NULL) &&
             ask_words(node, RL_STEP_REPLICATION, "INFO", "replication", NULL) &&
             ask_words(node, RL_STEP_MEMORY, "INFO", "memory", NULL) &&
             ask_words(node, RL_STEP_PERSISTENCE, "INFO", "persistence", NULL) && ask_guard(node);

@@ -37,6 +37,7 @@ enum rl_handshake_step {
     RL_STEP_NAME,
     RL_STEP_CLIENT_ID,
     RL_STEP_SERVER,
+    RL_STEP_CLUSTER,
     RL_STEP_REPLICATION,
     RL_STEP_MEMORY,
     RL_STEP_PERSISTENCE,

@@ -127,6 +127,7 @@ static const struct {
     {{{"redis_version", "255.255.255"}}, "redis", "255.255.255"}, /* of a development build */
     {{{"redis_version", "7.2.4"}, {"server_name", "valkey"}, {"valkey_version", "8.1.1"}}, "valkey", "8.1.1"},
     {{{"redis_version", "4.0.0"}, {"server_name", "valkey"}, {"valkey_version", "12.0.0"}}, "valkey", "12.0.0"},
+    {{{"redis_version", "7.2.4"}, {"redict_version", "7.3.0"}}, "redict", "7.3.0"},
     {{{"redis_version", "6.2.0"}, {"server_name", "a-name-of-a-fork-that-is-long"}}, "a-name-of-a-for", "6.2.0"},
 };
 
@@ -173,6 +174,43 @@ TEST_ROWS(steps, old_server_is_refused_by_name_and_version, 2 * ROWS(old_version
     scene_until(fake_server_count(scene.node[0], scene.options.guard ? "EVALSHA" : "TIME") > 0);
     ck_assert_str_eq(status_of_node_0().state, "ready");
     ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* the client does not reconnect */
+}
+
+/* Redis names the mode redis_mode, Valkey 9 server_mode. */
+TEST_ROWS(steps, sentinel_is_recognised, 2)
+{
+    if (_i)
+        fake_server_set_info(scene.node[0], "redis_mode", "");
+    fake_server_set_info(scene.node[0], _i ? "server_mode" : "redis_mode", "sentinel");
+    scene_attach_only();
+    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
+    ck_assert_has(answer.result.node[0].text, "it is a Sentinel");
+}
+
+/* In cluster mode: the prefix and the marker key, and whether they put all keys of a lock into one slot. */
+static const struct {
+    const char *prefix, *marker;
+    uint32_t guard;
+    bool fit;
+} slots[] = {
+    {"jobs:", "redlock:marker", 1, false},         {"{jobs}:", "redlock:marker", 1, false},
+    {"jobs:", "{jobs}:marker", 1, false},          {"{jobs}:", "{job}:marker", 1, false},
+    {"{}{jobs}:", "{jobs}:marker", 1, false},      {"{jobs:", "{jobs:marker", 1, false},
+    {"jobs}{:", "jobs}{:marker", 1, false},        {"{jobs}:", "{jobs}:marker", 1, true},
+    {"a{jobs:marker}{x}", "jobs:marker", 1, true}, {"{jobs}:", "redlock:marker", 0, true},
+    {"jobs:", "redlock:marker", 0, false},
+};
+
+TEST_ROWS(steps, cluster_mode_needs_a_common_tag, ROWS(slots))
+{
+    scene.options.prefix = slots[_i].prefix;
+    scene.options.marker_key = slots[_i].marker;
+    scene.options.guard = slots[_i].guard;
+    scene.options.max_ttl_ms = scene.options.ttl_ms;
+    fake_server_set_info(scene.node[0], "cluster_enabled", "1");
+    scene_attach_only();
+    scene_until(strcmp(status_of_node_0().state, "ready") == 0);
+    ck_assert_int_eq((status_of_node_0().findings & REDLOCK_FINDING_CLUSTER) == 0, slots[_i].fit);
 }
 
 /* --- AUTH --- */

@@ -14,6 +14,12 @@ enum { NODES = 3, TTL_MS = 1800 };
 
 #define RESOURCE real_key("rights")
 #define KEY      PUBLISHED_PREFIX RESOURCE
+#define TAGGED   "{jobs}:" /* the prefix in a Redis Cluster */
+
+static bool tagged; /* the clients' prefix and marker key have a common tag */
+
+/* A key of the resource. */
+#define KEY_WITH(suffix) (tagged ? TAGGED RESOURCE suffix : KEY suffix)
 
 static atomic_uint complaints;
 
@@ -28,6 +34,10 @@ static void on_log(int level, const char *line, void *arg)
 static redlock_options user_options(void)
 {
     redlock_options options = published_options(TTL_MS);
+    if (tagged) {
+        options.prefix = TAGGED;
+        options.marker_key = TAGGED "marker";
+    }
     options.log = on_log;
     options.log_level = REDLOCK_LOG_DEBUG;
     return options;
@@ -35,6 +45,7 @@ static redlock_options user_options(void)
 
 static void make_cluster(const char *rights)
 {
+    tagged = false;
     char lines[8192];
     snprintf(lines, sizeof lines, "user default off\nuser friend on >friend ~* %s +@all\nuser %s\n",
              server_program_has(SERVER_CHANNEL_ACL) ? "&*" : "", rights);
@@ -81,7 +92,7 @@ static void hand_over(struct face *face, struct face *other, redlock_lock *lock,
 {
     struct waiter waiter;
     waiter_start(&waiter, other, RESOURCE, options);
-    clients_await(face, "ZCARD", KEY ":redlock:queue", 1, 1);
+    clients_await(face, "ZCARD", KEY_WITH(":redlock:queue"), 1, 1);
     clients_await_subscribers(1, INT32_MAX);
     held_release(face, &lock);
     waiter_finish_and_release(&waiter);
@@ -91,7 +102,7 @@ static void hand_over(struct face *face, struct face *other, redlock_lock *lock,
 static void hand_over_plain(struct face *face, struct face *other, bool fair)
 {
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
-    held_everywhere(face, KEY, lock); /* otherwise the waiter may be first on the slowest node */
+    held_everywhere(face, KEY_WITH(""), lock); /* otherwise the waiter may be first on the slowest node */
     hand_over(face, other, lock, *REAL_WITH(.fair = fair));
 }
 
@@ -108,7 +119,7 @@ static void hold(struct face *face, struct face *other, redlock_acquire_options 
     real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.held_by_me, 1);
     held_await_more(face, HELD_COUNTER(renewed), 1);
-    cluster_integer(cluster, 0, "DEL", KEY, KEY "-2", KEY ":redlock:slot:0", NULL);
+    cluster_integer(cluster, 0, "DEL", KEY_WITH(""), KEY_WITH("-2"), KEY_WITH(":redlock:slot:0"), NULL);
     held_await_more(face, HELD_COUNTER(healed), 1);
     ck_assert_uint_eq(atomic_load(&story.lost), 0);
     hand_over(face, other, lock, *REAL_WITH(.permits = kind.permits));
@@ -157,7 +168,6 @@ static void do_everything(int i)
     hold_each_kind(face, other);
     held_close(other);
     held_close(face);
-    use_a_database(i);
 }
 
 /* --- The servers' statistics --- */
@@ -199,6 +209,7 @@ TEST(rights, published_rights_are_enough_and_not_too_many)
         return;
     make_cluster(published_rights());
     do_everything(_i);
+    use_a_database(_i);
     assert_nothing_was_denied();
     assert_every_right_was_used();
 }
@@ -206,6 +217,48 @@ TEST(rights, published_rights_are_enough_and_not_too_many)
 TEST(rights, manual_and_design_publish_the_same_rights)
 {
     ck_assert_str_eq(published_rights(), published_rights_in_design());
+}
+
+/* --- Servers in cluster mode --- */
+
+static void make_friendly_cluster(bool has_tag)
+{
+    static const char friend[] =
+        "user friend on >friend ~* &* +@all\nuser " PUBLISHED_USER " on >" PUBLISHED_PASSWORD " ~* &* +@all\n";
+    real_cluster_of(NODES, (struct cluster_node_options){.cluster_mode = true, .acl = friend});
+    tagged = has_tag;
+    atomic_store(&complaints, 0);
+}
+
+/* All keys that a script uses must be in one slot: also those that it derives. */
+TEST(rights, everything_works_in_cluster_mode_with_a_common_tag)
+{
+    if (!server_program_has(SERVER_CLUSTER_PORT))
+        return;
+    make_friendly_cluster(true);
+    do_everything(_i);
+    assert_nothing_was_denied();
+    real_status(face_inspect(open_user(_i), RESOURCE, &result), REDLOCK_OK, &result);
+}
+
+/* No script with keys that it derives may reach such a server: Valkey 9.1 then refuses every script of every client. */
+TEST(rights, servers_in_cluster_mode_are_unfit_without_a_common_tag)
+{
+    if (!server_program_has(SERVER_CLUSTER_PORT))
+        return;
+    redlock_state state;
+    redlock_options options = user_options();
+    char statistics[16384];
+    make_friendly_cluster(false);
+    struct face *face = held_open(_i, NULL, &options);
+    held_refuse(face, RESOURCE, REAL_WITH(.wait_ms = REDLOCK_FOREVER, .fence = 1), REDLOCK_MISCONFIGURED);
+    held_result_says("cluster mode");
+    real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_MISCONFIGURED, &result);
+    real_status(face_inspect(face, RESOURCE, &result), REDLOCK_MISCONFIGURED, &result);
+    held_result_says("cluster mode");
+    ck_assert(cluster_command(cluster, 0, statistics, sizeof statistics, "INFO", "commandstats", NULL));
+    ck_assert_msg(!strstr(statistics, "cmdstat_zrange:") && !strstr(statistics, "cmdstat_hmget:"), "%s", statistics);
+    cluster_flush_all(cluster); /* the markers */
 }
 
 /* --- Missing rights --- */

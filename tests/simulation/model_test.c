@@ -746,7 +746,7 @@ TEST(model, keys_of_a_queue_live_on_with_its_waiters)
 /* The lines of INFO that the library reads. */
 TEST(model, the_model_describes_itself_as_redis_does)
 {
-    static const char *const sections[] = {"server", "replication", "memory", "stats", "persistence"};
+    static const char *const sections[] = {"server", "cluster", "replication", "memory", "stats", "persistence"};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         count = 0;
         add("INFO");

@@ -42,6 +42,8 @@ struct node {
     char *address;
     uint16_t port;
     int reservation;
+    int bus_reservation; /* of the port of its cluster bus */
+    bool cluster_mode;
     struct process process;
     char *host;                         /* of a server that ran already; NULL: an own one */
     enum { UP, STOPPED, KILLED } state; /* of such a server */
@@ -151,6 +153,13 @@ static void add_all(struct node *node, const struct cluster_options *options, co
     add_option(node, "--appendonly", own->persistent ? "yes" : "no");
     if (own->persistent)
         add_option(node, "--appendfsync", "always");
+    if (own->cluster_mode) {
+        uint16_t bus;
+        node->bus_reservation = socket_reserve_port(false, &bus);
+        node->cluster_mode = true;
+        add_option(node, "--cluster-enabled", "yes");
+        add_option(node, "--cluster-port", "%u", bus);
+    }
     add_users(node, own);
     if (own->password) {
         add_option(node, "--requirepass", "%s", own->password);
@@ -236,6 +245,20 @@ static void await_ready(const struct node *node)
     }
 }
 
+/* The server is writable about two seconds after its start. */
+static void take_all_slots(struct cluster *cluster, size_t node)
+{
+    char reply[1024] = "";
+    uint64_t deadline = test_deadline_ns(START_TIMEOUT_MS);
+    cluster_command(cluster, node, NULL, 0, "CLUSTER", "ADDSLOTSRANGE", "0", "16383", NULL);
+    while (!strstr(reply, "cluster_state:ok")) {
+        if (test_ms_left(deadline) == 0)
+            give_up(&cluster->nodes[node], "does not serve its slots");
+        poll(NULL, 0, 20);
+        cluster_command(cluster, node, reply, sizeof reply, "CLUSTER", "INFO", NULL);
+    }
+}
+
 static void join_addresses(struct cluster *cluster)
 {
     struct bytes joined = {0};
@@ -265,6 +288,9 @@ struct cluster *cluster_create(size_t nodes, const struct cluster_options *optio
         launch(&cluster->nodes[i]);
     for (size_t i = 0; i < nodes; i++)
         await_ready(&cluster->nodes[i]);
+    for (size_t i = 0; i < nodes; i++)
+        if (cluster->nodes[i].cluster_mode)
+            take_all_slots(cluster, i);
     join_addresses(cluster);
     return cluster;
 }
@@ -302,6 +328,8 @@ static void free_node(struct node *node)
     free(node->host);
     if (node->reservation >= 0)
         close(node->reservation);
+    if (node->cluster_mode)
+        close(node->bus_reservation);
 }
 
 void cluster_destroy(struct cluster *cluster)

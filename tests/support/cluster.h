@@ -39,6 +39,7 @@ struct cluster_node_options {
     const char *host;              /* listens on this address instead of loopback; its unix socket does not change */
     pid_t network;                 /* 0, or a process whose network namespace it uses; needs root */
     bool persistent;               /* append-only file, fsync at every write: a restart keeps the keys */
+    bool cluster_mode;             /* the only server of a Redis Cluster, with all slots; Redis 7.0 and later */
 };
 
 struct cluster_options {

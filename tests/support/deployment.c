@@ -15,7 +15,7 @@ struct deployment {
 };
 
 /* Keys that the library keeps on a node permanently; they do not count as keys left by a lock. */
-const char *const deployment_marks[] = {"redlock:*", "{redlock}*", "*:redlock:fence", NULL};
+const char *const deployment_marks[] = {"redlock:*", "{redlock}*", "*:marker", "*:redlock:fence", NULL};
 
 static const char *variable(const char *name)
 {

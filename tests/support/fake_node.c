@@ -110,7 +110,8 @@ struct fake_node *fake_node_new(struct fake_server *server)
         {"Server", "redis_version", "7.0.15"},        {"Server", "redis_mode", "standalone"},
         {"Server", "uptime_in_seconds", "86400"},     {"Memory", "maxmemory", "0"},
         {"Memory", "maxmemory_policy", "noeviction"}, {"Persistence", "loading", "0"},
-        {"Persistence", "aof_enabled", "0"},          {"Replication", "role", "master"},
+        {"Persistence", "aof_enabled", "0"},          {"Cluster", "cluster_enabled", "0"},
+        {"Server", "redis_mode", "standalone"},       {"Replication", "role", "master"},
         {"Replication", "connected_slaves", "0"},     {"Replication", "master_replid", FAKE_HISTORY}};
     struct fake_node *node = fixture_allocate(sizeof *node);
     node->server = server;

@@ -339,6 +339,8 @@ static void info(struct sim_server *server, size_t count, const struct resp_argu
     int size = 0;
     if (sim_text_is(section, "server"))
         size = snprintf(text, sizeof text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n", server->run_id);
+    else if (sim_text_is(section, "cluster"))
+        size = snprintf(text, sizeof text, "# Cluster\r\ncluster_enabled:0\r\n");
     else if (sim_text_is(section, "replication"))
         size = snprintf(text, sizeof text, "# Replication\r\nrole:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n",
                         server->replica ? "slave" : "master", server->replid,

@@ -11,7 +11,6 @@ struct api {
     const char *label;   /* in tables */
     const char *program; /* the contender */
     bool threaded;       /* each lock in flight takes a thread of the caller */
-    bool has_thread;     /* the client's loop has its own thread */
     struct {             /* 0: none */
         double acquire_to_raw, acquire_to_floor_a, both_to_floor_a; /* p50 */
         double system_calls;                                        /* acquire + release */

@@ -39,7 +39,6 @@ struct tool {
     const char *prefix[PREFIX_MAX]; /* "%s": the path of the output; "%l": of the preloaded library; "%c": call */
     void (*read)(FILE *output, struct counts *counts);
     unsigned short_run, long_run; /* locks */
-    const char *call;             /* the kind of system call that is counted */
 };
 
 static void add(struct counts *counts, const char *name, double number)
@@ -100,11 +99,6 @@ static void read_cachegrind(FILE *output, struct counts *counts)
 
 static const struct tool strace = {
     .prefix = {"strace", "-f", "-q", "-c", "-o", "%s"}, .read = read_strace, .short_run = 1000, .long_run = 3000};
-static const struct tool strace_one = {
-    .prefix = {"strace", "-f", "-q", "-c", "--seccomp-bpf", "-e", "trace=%c", "-o", "%s"},
-    .read = read_strace,
-    .short_run = 1000,
-    .long_run = 3000};
 static const struct tool malloc_count = {.prefix = {"env", "LD_PRELOAD=%l", "BENCH_MALLOC_COUNT=%s"},
                                          .read = read_malloc_count,
                                          .short_run = 1000,
@@ -146,7 +140,7 @@ static void run(const char *const *prefix, const char *program, const char *node
 }
 
 /* Replaces the format in one word of a tool's prefix. */
-static const char *fill(const struct tool *tool, const char *word, const char *output, char *text, size_t size)
+static const char *fill(const char *word, const char *output, char *text, size_t size)
 {
     char library[PATH_MAX];
     const char *mark = strchr(word, '%'), *value = output;
@@ -154,8 +148,6 @@ static const char *fill(const struct tool *tool, const char *word, const char *o
         return word;
     if (mark[1] == 'l')
         value = process_sibling("libbench-count-malloc.so", library, sizeof library);
-    else if (mark[1] == 'c')
-        value = tool->call;
     snprintf(text, size, "%.*s%s", (int)(mark - word), word, value);
     return text;
 }
@@ -170,7 +162,7 @@ static void count_run(const struct tool *tool, const char *program, const char *
     counts->count = 0;
     make_temporary(path);
     for (unsigned i = 0; i < PREFIX_MAX && tool->prefix[i]; i++)
-        prefix[i] = fill(tool, tool->prefix[i], path, texts[i], sizeof texts[i]);
+        prefix[i] = fill(tool->prefix[i], path, texts[i], sizeof texts[i]);
     run(prefix, program, nodes, in_flight, locks, &before, &after);
     FILE *output = fopen(path, "r");
     if (output) {
@@ -178,7 +170,7 @@ static void count_run(const struct tool *tool, const char *program, const char *
         fclose(output);
     }
     unlink(path);
-    if (counts->count == 0 && !tool->call)
+    if (counts->count == 0)
         die("%s counted nothing; is it installed, and may it trace?", tool->prefix[0]);
     counts->own_allocations = (double)after.allocations;
 }
@@ -227,36 +219,11 @@ static void at_most(const char *what, const char *api, const char *base, double 
     target_at_most(name, estimate_exact(value), limit);
 }
 
-/*
- * Counts each kind of call again, by itself. With strace every call that it counts takes far longer. Where the client has
- * a thread, its caller's turn at the loop would take longer than the thread leaves the loop to it, so calls between the
- * threads were counted that are rarely made.
- */
-static void count_each(const char *program, const char *nodes, struct counts *calls)
-{
-    static struct counts one;
-    double total = 0;
-    for (unsigned i = 0; i < calls->count; i++) {
-        if (strcmp(calls->of[i].name, "total") == 0 || calls->of[i].number <= 0.005)
-            continue;
-        struct tool tool = strace_one;
-        tool.call = calls->of[i].name;
-        count(&tool, program, nodes, 1, &one);
-        calls->of[i].number = number_of(&one, calls->of[i].name);
-        total += calls->of[i].number;
-    }
-    for (unsigned i = 0; i < calls->count; i++)
-        if (strcmp(calls->of[i].name, "total") == 0)
-            calls->of[i].number = total;
-}
-
 /* One lock at a time. */
 static void count_calls(const char *label, const char *program, const char *nodes, const struct api *api)
 {
     static struct counts calls, allocations;
     count(&strace, program, nodes, 1, &calls);
-    if (api && api->has_thread)
-        count_each(program, nodes, &calls);
     report(label, &calls, "calls per lock");
     count(&malloc_count, program, nodes, 1, &allocations);
     report(label, &allocations, "per lock");

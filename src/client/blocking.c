@@ -28,7 +28,6 @@ struct call {
     uint32_t node;
     redlock_result *result; /* may be NULL */
     int status;
-    bool ended;
     sem_t done;
 };
 
@@ -47,7 +46,6 @@ static void finish(struct rl_call *base, int status, const redlock_result *resul
     struct call *call = (struct call *)base;
     copy_result(call, result);
     call->status = status;
-    call->ended = true;
     sem_post(&call->done);
 }
 
@@ -110,7 +108,7 @@ static void queue(struct call *call)
         rl_call_fail(&call->base, REDLOCK_INVALID, "the client is closed: only its last callbacks are left");
 }
 
-static int run(struct call *call, void (*start)(struct rl_call *call), bool drives)
+static int run(struct call *call, void (*start)(struct rl_call *call))
 {
     call->base.start = start;
     call->base.finish = finish;
@@ -118,18 +116,12 @@ static int run(struct call *call, void (*start)(struct rl_call *call), bool driv
         return rl_result_fail(call->result, REDLOCK_SYSTEM, "the system refused a semaphore");
     /* The call is on this thread's stack: if the thread were cancelled, an acquired lock's handle would be lost. */
     int cancel = rl_thread_disable_cancel();
-    if (!drives || !rl_loop_thread_drive(call->base.client, &call->base, &call->ended))
-        queue(call);
+    queue(call);
     while (sem_wait(&call->done) != 0 && errno == EINTR)
         ;
     sem_destroy(&call->done);
     rl_thread_restore_cancel(cancel);
     return call->status;
-}
-
-static int wait_for(struct call *call, void (*start)(struct rl_call *call))
-{
-    return run(call, start, true);
 }
 
 /* For calls that wait for no node. In an event callback this already is the loop's thread, which may run the call
@@ -138,7 +130,7 @@ static int ask(struct call *call, void (*start)(struct rl_call *call))
 {
     const redlock_client *client = call->base.client;
     if (!rl_loop_thread_is_current(client))
-        return run(call, start, false);
+        return run(call, start);
     if (sem_init(&call->done, 0, 0) != 0)
         return REDLOCK_SYSTEM;
     call->base.finish = finish;
@@ -173,7 +165,7 @@ int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_result *resul
 {
     int status = enter(client, result);
     struct call call = {.base = {.client = client, .wait_ms = wait_ms}, .result = result};
-    return status ? status : wait_for(&call, rl_call_ready);
+    return status ? status : run(&call, rl_call_ready);
 }
 
 static int get_lock(struct call *call, void (*start)(struct rl_call *call), redlock_lock **lock)
@@ -186,7 +178,7 @@ static int get_lock(struct call *call, void (*start)(struct rl_call *call), redl
     if (status)
         return status;
     call->base.caller = rl_caller_of(rl_owner_thread(), call->base.options);
-    status = wait_for(call, start);
+    status = run(call, start);
     *lock = call->base.lock;
     return status;
 }
@@ -212,7 +204,7 @@ int redlock_release_token(redlock_client *client, const char *resource, size_t s
     int status = enter(client, result);
     struct call call = {.base = {.client = client, .resource = resource, .size = size, .token = token},
                         .result = result};
-    return status ? status : wait_for(&call, rl_call_release_token);
+    return status ? status : run(&call, rl_call_release_token);
 }
 
 int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
@@ -222,7 +214,7 @@ int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
         return status;
     struct call call = {.base = {.client = lock->lease->locks->client, .lock = lock, .ttl_ms = ttl_ms},
                         .result = result};
-    return wait_for(&call, rl_call_extend);
+    return run(&call, rl_call_extend);
 }
 
 /* Only the handle of a lost lock is left to free: in a callback on the loop's thread, or in the last callbacks of a
@@ -258,21 +250,21 @@ int redlock_release(redlock_lock **lock, redlock_result *result)
     struct call call = {.base = {.client = (*lock)->lease->locks->client, .lock = *lock}, .result = result};
     rl_lock_events_stop_for(*lock);
     *lock = NULL;
-    return wait_for(&call, rl_call_release);
+    return run(&call, rl_call_release);
 }
 
 int redlock_trust(redlock_client *client, redlock_result *result)
 {
     int status = enter(client, result);
     struct call call = {.base = {.client = client}, .result = result};
-    return status ? status : wait_for(&call, rl_call_trust);
+    return status ? status : run(&call, rl_call_trust);
 }
 
 int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result)
 {
     int status = enter(client, result);
     struct call call = {.base = {.client = client, .resource = resource, .size = size}, .result = result};
-    return status ? status : wait_for(&call, rl_call_inspect);
+    return status ? status : run(&call, rl_call_inspect);
 }
 
 int rl_blocking_node_status(redlock_client *client, uint32_t node, redlock_node_status *status)
@@ -299,7 +291,7 @@ int redlock_query(redlock_client *client, const char *resource, size_t size, red
     int status = enter(client, result);
     struct call call = {.base = {.client = client, .resource = resource, .size = size, .state = state},
                         .result = result};
-    return status ? status : wait_for(&call, rl_call_query);
+    return status ? status : run(&call, rl_call_query);
 }
 
 int rl_blocking_held_by_me(redlock_client *client, const char *resource, size_t size)
@@ -333,7 +325,7 @@ int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)
     if (status || wait_ms < REDLOCK_FOREVER)
         return REDLOCK_INVALID;
     struct call call = {.base = {.client = lock->lease->locks->client, .lock = lock, .wait_ms = wait_ms}};
-    status = wait_for(&call, rl_call_watch);
+    status = run(&call, rl_call_watch);
     if (loss)
         *loss = call.base.loss;
     return status;
@@ -374,7 +366,7 @@ static int close_client(redlock_client **client, redlock_result *result)
         return status;
     *client = NULL;
     struct call call = {.base = {.client = closing}, .result = result};
-    status = wait_for(&call, rl_loop_thread_start_close);
+    status = run(&call, rl_loop_thread_start_close);
     rl_loop_thread_end(closing);
     return status;
 }

@@ -33,7 +33,7 @@ static bool push(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_cal
     do
         oldest->next = first;
     while (first != closed(calls) && !atomic_compare_exchange_weak(&calls->newest, &first, newest));
-    if (!first) /* otherwise the thread that pushed the first call signals, or has done so */
+    if (!first && atomic_load(&calls->asleep)) /* of several calls the first one wakes */
         rl_wakeup_signal(wakeup);
     rl_wakeup_unref(wakeup);
     return first != closed(calls);
@@ -93,26 +93,29 @@ static struct rl_call *in_order_of(const struct rl_calls *calls, struct rl_call 
     return in_order;
 }
 
-void rl_calls_start_one(struct rl_calls *calls, struct rl_call *call)
-{
-    assert(call->start && call->client);
-    if (call->drop)
-        add_started(calls, call);
-    call->start(call);
-}
-
 static void start_all(struct rl_calls *calls, struct rl_call *call)
 {
     struct rl_call *next;
     for (; call; call = next) {
         next = call->next; /* starting a call may end it, and its memory with it */
-        rl_calls_start_one(calls, call);
+        assert(call->start && call->client);
+        if (call->drop)
+            add_started(calls, call);
+        call->start(call);
     }
 }
 
-bool rl_calls_are_queued(const struct rl_calls *calls)
+/* A thread lists its call and then reads `asleep`; this one sets it and then reads the list. So one of them sees the
+ * other, and while the loop is busy a call costs no wake-up. */
+bool rl_calls_fall_asleep(struct rl_calls *calls)
 {
-    return atomic_load(&calls->newest);
+    atomic_store(&calls->asleep, true);
+    return !atomic_load(&calls->newest);
+}
+
+void rl_calls_wake_up(struct rl_calls *calls)
+{
+    atomic_store(&calls->asleep, false);
 }
 
 void rl_calls_start(struct rl_calls *calls)

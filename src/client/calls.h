@@ -36,25 +36,25 @@ struct rl_call {
 
 struct rl_calls {
     _Atomic(struct rl_call *) newest; /* a lock-free stack, newest first */
+    atomic_bool asleep;               /* the loop's thread polls or is about to: a call must wake it */
     struct rl_call *gathered;         /* pushed together at the end of a dispatch; newest first */
     struct rl_call *gathered_oldest;
     struct rl_call *started; /* those with a drop function */
 };
 
-/* Queues a call, and wakes the loop's thread if the queue was empty. false: the queue is closed. Any thread. */
+/* Queues a call, and wakes the loop's thread if it polls. false: the queue is closed. Any thread. */
 bool rl_calls_push(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *call);
 
 /* Keeps a call for rl_calls_flush(), so that the calls of one dispatch take one wake-up. The dispatching thread. */
 void rl_calls_gather(struct rl_calls *calls, struct rl_call *call);
 void rl_calls_flush(struct rl_calls *calls, struct rl_wakeup *wakeup);
 
-bool rl_calls_are_queued(const struct rl_calls *calls);
+/* The loop's thread is about to poll, or has polled. false: calls are queued, so it must not sleep. */
+bool rl_calls_fall_asleep(struct rl_calls *calls);
+void rl_calls_wake_up(struct rl_calls *calls);
 
 /* Starts the queued calls, oldest first. The loop's thread. */
 void rl_calls_start(struct rl_calls *calls);
-
-/* Starts a call that was not queued. The thread whose turn it is. */
-void rl_calls_start_one(struct rl_calls *calls, struct rl_call *call);
 
 /* The same when the loop has ended: the calls are refused, and later ones cannot be queued. */
 void rl_calls_close(struct rl_calls *calls);

@@ -38,7 +38,7 @@ int rl_client_enter(const redlock_client *client)
 static bool finish_if_closed(redlock_client *client);
 static bool leaves_loop(redlock_client *client);
 
-void rl_client_end_operations(redlock_client *client)
+static void end_operations(redlock_client *client)
 {
     rl_leases_wake_due(&client->locks);
     bool ended = client->operations.completed;
@@ -61,12 +61,6 @@ static void flush(redlock_client *client)
     rl_nodes_flush(client->nodes);
 }
 
-void rl_client_flush(redlock_client *client)
-{
-    flush(client);
-    rl_timers_arm(&client->core.timers);
-}
-
 /* Before the loop sleeps. See "One turn of the loop" in src/README.md. */
 static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
@@ -76,17 +70,15 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
         return;
     bool nested = client->in_turn; /* a callback runs the loop: the client must not be freed under it */
     client->in_turn = true;
-    rl_client_end_operations(client);
-    bool calls_back = !client->loop_thread || rl_loop_thread_calls_back(client);
-    if (calls_back)
-        rl_leases_notify(&client->locks);
+    rl_loop_thread_start_calls(client);
+    end_operations(client);
+    rl_leases_notify(&client->locks);
     client->in_turn = nested;
     if (leaves_loop(client)) /* a callback forked: this is the child */
         return;
     flush(client);
     /* A connection that broke during the write may have ended operations. */
-    bool more =
-        client->operations.completed || (calls_back && client->locks.leases.noticed) || rl_loop_thread_is_done(client);
+    bool more = client->operations.completed || client->locks.leases.noticed || !rl_loop_thread_may_sleep(client);
     if (client->core.closing && !nested && finish_if_closed(client))
         return;
     if (more)
@@ -140,7 +132,6 @@ static void on_wakeup(struct ev_loop *loop, ev_io *watcher, int events)
     for (unsigned i = 0; i < client->nodes->count; i++)
         rl_node_resolved(&client->nodes->node[i]);
     rl_operations_cancel(client, false);
-    rl_loop_thread_take_calls(client);
     log_complaint(client);
 }
 

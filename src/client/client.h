@@ -71,17 +71,6 @@ void rl_client_drop(redlock_client *client);
 int rl_client_close(redlock_client *client, redlock_callback callback, void *arg);
 void rl_client_free(redlock_client *client);
 
-/* The parts of one turn of the loop: calls the callbacks of ended operations; sends what is due, writes pending data,
- * and sets the timerfd. */
-void rl_client_end_operations(redlock_client *client);
-void rl_client_flush(redlock_client *client);
-
-/* Callbacks of operations or events wait for the next turn. */
-static inline bool rl_client_has_news(const redlock_client *client)
-{
-    return client->operations.completed || client->locks.leases.noticed;
-}
-
 /* Logs why a call is invalid, on the loop's thread. Any thread; text: static. */
 void rl_client_complain(redlock_client *client, const char *text);
 

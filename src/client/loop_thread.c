@@ -3,135 +3,44 @@
 #include <assert.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "src/client/client.h"
 #include "src/client/options.h"
-#include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/core/thread.h"
 
 /* ---------------------------------------------------------------------------------------------------- loop's thread */
 
-void rl_loop_thread_take_calls(redlock_client *client)
-{
-    if (client->loop_thread)
-        rl_calls_start(&client->loop_thread->calls);
-}
-
-/* A thread reads `worker` to learn whether it works on the client; a forked child, whether a thread did at the fork. */
-static void begin_turn(struct rl_loop_thread *thread)
-{
-    atomic_store_explicit(&thread->worker, pthread_self(), memory_order_relaxed);
-}
-
-static void end_turn(struct rl_loop_thread *thread)
-{
-    atomic_store_explicit(&thread->worker, (pthread_t)0, memory_order_release);
-    pthread_mutex_unlock(&thread->turn);
-}
-
+/* A thread reads `awake` to learn whether it is the loop's thread; a forked child, whether that was in the middle of a
+ * change at the fork. */
 static void falls_asleep(struct ev_loop *loop)
 {
-    end_turn(ev_userdata(loop));
+    struct rl_loop_thread *thread = ev_userdata(loop);
+    atomic_store_explicit(&thread->awake, (pthread_t)0, memory_order_release);
 }
 
 static void wakes_up(struct ev_loop *loop)
 {
     struct rl_loop_thread *thread = ev_userdata(loop);
-    pthread_mutex_lock(&thread->turn);
-    begin_turn(thread);
+    atomic_store_explicit(&thread->awake, pthread_self(), memory_order_relaxed);
+    rl_calls_wake_up(&thread->calls);
 }
 
 bool rl_loop_thread_is_current(const redlock_client *client)
 {
-    return pthread_equal(atomic_load(&client->loop_thread->worker), pthread_self());
+    return pthread_equal(atomic_load(&client->loop_thread->awake), pthread_self());
 }
 
-/* Something waits that only a thread that drives can do. */
-static bool is_needed(const redlock_client *client)
+void rl_loop_thread_start_calls(redlock_client *client)
 {
-    return client->operations.first || client->core.closing || rl_client_has_news(client) ||
-           rl_calls_are_queued(&client->loop_thread->calls);
+    if (client->loop_thread)
+        rl_calls_start(&client->loop_thread->calls);
 }
 
-static void set_timer(struct rl_loop_thread *thread, quorum_duration delay)
+bool rl_loop_thread_may_sleep(redlock_client *client)
 {
-    const struct itimerspec setting = {.it_value.tv_nsec = (long)delay};
-    assert(delay > 0 && delay <= RL_REST);
-    int error = timerfd_settime(thread->rest.timer, 0, &setting, NULL);
-    assert(error == 0);
-    (void)error;
-    thread->rest.set = true;
-}
-
-static void prolong_rest(struct rl_loop_thread *thread)
-{
-    thread->rest.until = quorum_time_add(rl_now(), RL_REST);
-    if (!thread->rest.set)
-        set_timer(thread, RL_REST);
-}
-
-static void rest(struct rl_loop_thread *thread)
-{
-    struct epoll_event event = {0};
-    end_turn(thread);
-    epoll_wait(thread->rest.poll, &event, 1, -1);
-    pthread_mutex_lock(&thread->turn);
-    begin_turn(thread);
-    if (event.data.fd == thread->rest.timer)
-        thread->rest.set = false;
-}
-
-bool rl_loop_thread_calls_back(const redlock_client *client)
-{
-    return client->loop_thread->driver != RL_CALLING_THREAD;
-}
-
-/* The calling thread's call has ended, or leaves the loop to the loop's thread: an event is to be reported, or another
- * operation is in progress. */
-static bool stops_driving(const struct rl_loop_thread *thread)
-{
-    return *thread->awaited || thread->client->locks.leases.noticed || thread->client->operations.count > 1;
-}
-
-bool rl_loop_thread_is_done(const redlock_client *client)
-{
-    const struct rl_loop_thread *thread = client->loop_thread;
-    return thread && thread->driver == RL_CALLING_THREAD && stops_driving(thread);
-}
-
-static void drive(struct rl_loop_thread *thread)
-{
-    redlock_client *client = thread->client;
-    thread->driver = RL_LOOPS_THREAD;
-    ev_run(thread->loop, EVRUN_ONCE);
-    thread->driver = RL_NOBODY;
-    if (thread->ended || !thread->wanted || !rl_client_in_owner_process(client))
-        return;
-    rl_client_end_operations(client);
-    rl_client_flush(client);
-    if (is_needed(client))
-        return;
-    thread->wanted = false;
-    prolong_rest(thread);
-}
-
-/* Nobody drives. */
-static void rest_or_drive(struct rl_loop_thread *thread)
-{
-    quorum_duration left = quorum_time_until(thread->rest.until, rl_now());
-    if (left == 0 || is_needed(thread->client)) {
-        drive(thread);
-        return;
-    }
-    if (!thread->rest.set)
-        set_timer(thread, left);
-    rest(thread);
+    return !client->loop_thread || rl_calls_fall_asleep(&client->loop_thread->calls);
 }
 
 /* In a child that was forked in an event's callback this is the only thread. The epoll descriptors and the timers are
@@ -139,15 +48,14 @@ static void rest_or_drive(struct rl_loop_thread *thread)
 static void *run(void *data)
 {
     struct rl_loop_thread *thread = data;
-    pthread_mutex_lock(&thread->turn);
-    begin_turn(thread);
+    wakes_up(thread->loop);
     while (!thread->ended && rl_client_in_owner_process(thread->client))
-        (thread->driver == RL_CALLING_THREAD ? rest : rest_or_drive)(thread);
+        ev_run(thread->loop, EVRUN_ONCE);
     if (!thread->ended)
         return NULL;
     rl_calls_close(&thread->calls);
     rl_completions_post(&thread->completions);
-    end_turn(thread);
+    falls_asleep(thread->loop);
     return NULL;
 }
 
@@ -170,66 +78,6 @@ bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call)
     return true;
 }
 
-static bool may_drive(struct rl_loop_thread *thread)
-{
-    bool alone = !thread->ended && !is_needed(thread->client) && rl_now() >= thread->crowded;
-    if (alone && thread->driver == RL_LOOPS_THREAD)
-        thread->wanted = true;
-    return alone && thread->driver == RL_NOBODY;
-}
-
-/* false: the calling thread has not polled. */
-static bool drive_until(struct rl_loop_thread *thread, struct rl_call *call, const bool *ended)
-{
-    bool polled = false;
-    redlock_client *client = thread->client;
-    thread->driver = RL_CALLING_THREAD;
-    thread->awaited = ended;
-    client->nodes->writes.own_thread = false;
-    rl_calls_start_one(&thread->calls, call);
-    rl_client_end_operations(client);
-    while (!stops_driving(thread)) {
-        polled = true;
-        ev_run(thread->loop, EVRUN_ONCE);
-        if (!thread->ended)
-            rl_client_end_operations(client);
-    }
-    thread->driver = RL_NOBODY;
-    thread->awaited = NULL;
-    client->nodes->writes.own_thread = true;
-    return polled;
-}
-
-/* The loop's thread drives when its rest ends. A call that read nothing does not prolong the rest. */
-static void stop_driving(struct rl_loop_thread *thread, bool polled)
-{
-    redlock_client *client = thread->client;
-    if (client->operations.first)
-        thread->crowded = quorum_time_add(rl_now(), RL_CROWDED);
-    if (polled)
-        prolong_rest(thread);
-    rl_client_flush(client);
-    if (is_needed(client))
-        rl_wakeup_signal(client->core.wakeup);
-}
-
-bool rl_loop_thread_drive(redlock_client *client, struct rl_call *call, const bool *ended)
-{
-    struct rl_loop_thread *thread = client->loop_thread;
-    /* A dispatching thread has calls to queue first. */
-    if (rl_completions_is_dispatcher(&thread->completions) || pthread_mutex_trylock(&thread->turn) != 0)
-        return false;
-    begin_turn(thread);
-    bool drives = may_drive(thread);
-    bool polled = drives && drive_until(thread, call, ended);
-    if (drives && !thread->ended)
-        stop_driving(thread, polled);
-    else if (drives)
-        rl_wakeup_signal(client->core.wakeup);
-    end_turn(thread);
-    return drives;
-}
-
 /* -------------------------------------------------------------------------------------------------------- creation */
 
 static bool start_thread(struct rl_loop_thread *thread)
@@ -247,11 +95,6 @@ static void free_thread(struct rl_loop_thread *thread)
     redlock_allocator allocator = thread->allocator;
     if (thread->loop)
         ev_loop_destroy(thread->loop);
-    if (thread->rest.poll >= 0)
-        close(thread->rest.poll);
-    if (thread->rest.timer >= 0)
-        close(thread->rest.timer);
-    pthread_mutex_destroy(&thread->turn);
     rl_free(&allocator, thread);
 }
 
@@ -263,32 +106,11 @@ static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, 
         return NULL;
     }
     thread->allocator = *allocator;
-    thread->rest.poll = thread->rest.timer = -1;
-    if (pthread_mutex_init(&thread->turn, NULL) != 0) {
-        rl_free(allocator, thread);
-        thread = NULL;
-    } else if (!rl_completions_open(&thread->completions, &thread->close.completion)) {
-        free_thread(thread);
-        thread = NULL;
-    }
-    if (!thread)
-        rl_result_fail(result, REDLOCK_SYSTEM, "the system refused a mutex");
-    return thread;
-}
-
-/* Edge-triggered: no thread reads the timer, and the driver reads the wake-ups. */
-static bool add(int poll, int descriptor)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = descriptor};
-    return epoll_ctl(poll, EPOLL_CTL_ADD, descriptor, &event) == 0;
-}
-
-static bool open_rest(struct rl_loop_thread *thread)
-{
-    thread->rest.poll = epoll_create1(EPOLL_CLOEXEC);
-    thread->rest.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    return thread->rest.poll >= 0 && thread->rest.timer >= 0 && add(thread->rest.poll, thread->rest.timer) &&
-           add(thread->rest.poll, thread->client->core.wakeup->descriptor);
+    if (rl_completions_open(&thread->completions, &thread->close.completion))
+        return thread;
+    rl_free(allocator, thread);
+    rl_result_fail(result, REDLOCK_SYSTEM, "the system refused a mutex");
+    return NULL;
 }
 
 static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_result *result)
@@ -298,11 +120,6 @@ static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_
     thread->completions.owner = client->core.owner;
     ev_set_userdata(thread->loop, thread);
     ev_set_loop_release_cb(thread->loop, falls_asleep, wakes_up);
-    if (!open_rest(thread)) {
-        rl_client_destroy(client);
-        return rl_result_fail(result, REDLOCK_SYSTEM,
-                              "the system refused a descriptor; raise the limit of open files (ulimit -n)");
-    }
     if (!start_thread(thread)) {
         rl_client_destroy(client);
         return rl_result_fail(result, REDLOCK_SYSTEM,
@@ -424,7 +241,7 @@ void rl_loop_thread_drop(redlock_client *client)
     struct rl_loop_thread *thread = client->loop_thread;
     /* A thread worked on the client during the fork and may not exist in the child, so the client's memory may be
      * inconsistent: leave it alone. So if this thread is in a callback, which will return. */
-    if (atomic_load(&thread->worker) != (pthread_t)0 || rl_completions_is_dispatcher(&thread->completions))
+    if (atomic_load(&thread->awake) != (pthread_t)0 || rl_completions_is_dispatcher(&thread->completions))
         return;
     rl_client_destroy(client);
     rl_calls_drop(&thread->calls);

@@ -1,11 +1,7 @@
 /*
  * The thread that runs the loop of a client created by redlock_connect(), and the two queues between it and the others.
- *
- * One thread at a time drives the loop: it polls, reads and writes. Usually that is the loop's thread. While lone
- * blocking calls follow each other closely, the calling thread drives the loop until its call has ended, another
- * operation begins, or an event is to be reported: that saves a call two switches between threads. The loop's thread rests
- * meanwhile. It drives again as soon as something waits, or when no call has driven for RL_REST: late replies and timers
- * may wait that long.
+ * No other thread ever runs the loop: a thread of the caller can be held up by a signal handler or by its priority, and
+ * every renewal and every loss of the client would wait for it.
  */
 #ifndef RL_LOOP_THREAD_H
 #define RL_LOOP_THREAD_H
@@ -14,17 +10,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "quorum/time.h"
 #include "src/client/calls.h"
 #include "src/client/completions.h"
-
-/* How long the loop's thread rests after a call that drove the loop. */
-#define RL_REST (2 * QUORUM_MILLISECOND)
-
-/* How long the loop's thread keeps driving after several calls at a time: it serves them all with few switches. */
-#define RL_CROWDED (20 * QUORUM_MILLISECOND)
-
-enum rl_driver { RL_NOBODY, RL_LOOPS_THREAD, RL_CALLING_THREAD };
 
 enum rl_closing { RL_OPEN, RL_CLOSING, RL_CLOSING_ASYNC };
 
@@ -33,20 +20,9 @@ struct rl_loop_thread {
     pthread_t thread;
     redlock_allocator allocator; /* the client's; outlives it */
     redlock_client *client;
-    pthread_mutex_t turn;     /* held by the thread that works on the client; a driver that polls releases it */
-    _Atomic pthread_t worker; /* that thread; 0: none, so the client is not in the middle of a change */
-    enum rl_driver driver;
-    const bool *awaited; /* ends the drive of a calling thread */
-    bool wanted;         /* a calling thread wants to drive the next time */
-    quorum_time crowded; /* until then no calling thread drives: there were several calls at a time */
-    bool ended;          /* the client is closed */
-    struct {
-        int poll;          /* epoll: the loop's thread sleeps here, until the client's wake-up or the timer */
-        int timer;         /* timerfd */
-        bool set;          /* the timer */
-        quorum_time until; /* then the loop's thread drives, unless a calling thread does */
-    } rest;
-    atomic_int closing; /* enum rl_closing */
+    _Atomic pthread_t awake; /* the same thread while it works on the client; 0 while it polls, or has ended */
+    bool ended;              /* the client is closed */
+    atomic_int closing;      /* enum rl_closing */
     struct rl_calls calls;
     struct rl_completions completions;
     atomic_uint queued; /* asynchronous calls whose callback has not run */
@@ -59,8 +35,11 @@ struct rl_loop_thread {
     } close;
 };
 
-/* Starts the calls of other threads. Runs on the loop's thread. */
-void rl_loop_thread_take_calls(redlock_client *client);
+/* Starts the calls of other threads, at the beginning of a turn. On the loop's thread. */
+void rl_loop_thread_start_calls(redlock_client *client);
+
+/* At the end of a turn. false: calls have come meanwhile, and the loop must not sleep. */
+bool rl_loop_thread_may_sleep(redlock_client *client);
 
 /* Queues a call. Any thread; the dispatching one, inside a callback, gathers the calls of its dispatch. false: the
  * client is closed, and only its last callbacks are left. */
@@ -68,16 +47,6 @@ bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call);
 
 /* The same for a blocking call, for which a dispatching thread does not gather. */
 bool rl_loop_thread_queue_now(redlock_client *client, struct rl_call *call);
-
-/* Starts a call, and drives the loop until *ended, or until the loop's thread must drive: then that ends the call. false:
- * nothing was done; another thread drives. */
-bool rl_loop_thread_drive(redlock_client *client, struct rl_call *call, const bool *ended);
-
-/* The callbacks of events may be called: this is the loop's thread. */
-bool rl_loop_thread_calls_back(const redlock_client *client);
-
-/* A calling thread drives, and must not poll again. */
-bool rl_loop_thread_is_done(const redlock_client *client);
 
 /* The calling thread works on the client: this is inside one of the client's callbacks. */
 bool rl_loop_thread_is_current(const redlock_client *client);

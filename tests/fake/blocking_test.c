@@ -6,9 +6,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "src/client/client.h"
-#include "src/client/loop_thread.h"
-
 static redlock_result result, close_result;
 static redlock_lock *lock;
 static redlock_acquire_options options;
@@ -228,72 +225,22 @@ TEST(blocking, an_event_callback_may_ask_what_no_node_is_asked_for)
     ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK); /* a close would report its loss */
 }
 
-/* --- The calling thread drives the loop --- */
+/* --- A thread that waits and is held up --- */
 
 static struct {
-    pthread_t caller;
-    atomic_bool drove;     /* a call of the caller was decided on its own thread */
-    atomic_bool on_caller; /* an event callback ran there, or the call of another thread was decided there */
-} drives;
+    atomic_bool began, may_end, ended;
+} handler;
 
-static void note_thread(int level, const char *text, void *arg)
+/* Holds its thread up until the test has seen the other lock's fate, or for far too long. */
+static void hold_up(int signal)
 {
-    bool on_caller = pthread_equal(pthread_self(), drives.caller);
-    (void)level;
-    (void)arg;
-    if (strncmp(text, "acquire beside", 14) == 0)
-        atomic_store(&drives.on_caller, on_caller);
-    else if (strncmp(text, "acquire ", 8) == 0 && on_caller)
-        atomic_store(&drives.drove, true);
-}
-
-static void lock_and_release(void)
-{
-    ck_assert_status(acquire("driven"), REDLOCK_OK);
-    ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK);
-}
-
-/* Acquires and releases until the calling thread has driven the loop, and the loop's thread rests. */
-static void connect_to_drive(void)
-{
-    memset(&drives, 0, sizeof drives);
-    drives.caller = pthread_self();
-    scene.options.log = note_thread;
-    scene_connect();
-    while (!atomic_load(&drives.drove))
-        lock_and_release();
-}
-
-static struct {
-    struct rl_call base;
-    quorum_time rest_until; /* before the call */
-    bool ended;
-} brief;
-
-static void end_at_once(struct rl_call *call)
-{
-    brief.rest_until = call->client->loop_thread->rest.until;
-    brief.ended = true;
-}
-
-/* Calls that end at once read nothing: however many there are, the loop's thread finds that a node has disconnected. One
- * that drove the loop leaves the end of the rest as it was. The second half alone would not see that: a call that finds
- * the loop's thread awake for a moment is queued, and then that thread reads. */
-TEST(blocking, calls_without_a_wait_do_not_keep_the_loop_from_reading)
-{
-    connect_to_drive();
-    struct rl_loop_thread *thread = scene.client->loop_thread;
-    memset(&brief, 0, sizeof brief);
-    brief.base.client = scene.client;
-    brief.base.start = end_at_once;
-    while (!rl_loop_thread_drive(scene.client, &brief.base, &brief.ended))
-        lock_and_release();
-    pthread_mutex_lock(&thread->turn);
-    quorum_time rest_until = thread->rest.until;
-    pthread_mutex_unlock(&thread->turn);
-    ck_assert_uint_eq(rest_until, brief.rest_until);
-    fake_server_drop(scene.node[0], FAKE_CLOSE);
-    scene_until(acquire("") == REDLOCK_INVALID && fake_server_accepted(scene.node[0]) >= 2);
+    const struct timespec pause = {.tv_nsec = 1000000};
+    uint64_t end = test_deadline_ns(SCENE_SOON_MS);
+    (void)signal;
+    atomic_store(&handler.began, true);
+    while (!atomic_load(&handler.may_end) && test_now_ns() < end)
+        nanosleep(&pause, NULL);
+    atomic_store(&handler.ended, true);
 }
 
 static void note_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)
@@ -302,52 +249,55 @@ static void note_event(redlock_lock *mine, int event, int loss, int64_t validity
     (void)event;
     (void)loss;
     (void)validity_ms;
-    atomic_store(&drives.on_caller, pthread_equal(pthread_self(), drives.caller));
-    redlock_cancel(arg);
+    atomic_store((atomic_bool *)arg, true);
 }
 
-/* The calling thread waits for a lock, until the other thread or the event cancels it. */
-static void drive_until_cancelled(void)
+/* One lone call behind the other; the last one waits, until it is cancelled. */
+static void *wait_alone(void *unused)
 {
     const redlock_acquire_options *waiting = SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = scene.cancellation);
-    scene_hold_on(0, 2, "stock");
-    ck_assert_status(redlock_acquire(scene.client, "stock", waiting, &lock, &result), REDLOCK_CANCELLED);
-}
-
-/* Also while the calling thread waits for another lock. */
-TEST(blocking, events_are_reported_on_the_clients_own_thread)
-{
-    connect_to_drive();
-    options.ttl_ms = 300;
-    options.no_renewal = 1;
-    options.event = note_event;
-    options.event_arg = scene_cancellation();
-    ck_assert_status(acquire("other"), REDLOCK_OK);
-    redlock_lock *other = lock;
-    drive_until_cancelled();
-    ck_assert(!atomic_load(&drives.on_caller));
-    ck_assert_status(redlock_release(&other, NULL), REDLOCK_LOST);
-}
-
-static void *acquire_beside(void *unused)
-{
     redlock_lock *mine;
-    ck_assert_status(redlock_acquire(scene.client, "beside", NULL, &mine, NULL), REDLOCK_OK);
-    ck_assert_status(redlock_release(&mine, NULL), REDLOCK_OK);
-    redlock_cancel(scene.cancellation);
+    for (unsigned i = 0; i < 50; i++) {
+        ck_assert_status(redlock_acquire(scene.client, "alone", NULL, &mine, NULL), REDLOCK_OK);
+        ck_assert_status(redlock_release(&mine, NULL), REDLOCK_OK);
+    }
+    ck_assert_status(redlock_acquire(scene.client, "stock", waiting, &mine, NULL), REDLOCK_CANCELLED);
     return unused;
 }
 
-/* The waiting thread may have a low priority, or the process many locks to renew meanwhile. */
-TEST(blocking, a_thread_that_waits_leaves_the_calls_of_others_to_the_loops_thread)
+enum { IS_LOST, IS_RENEWED };
+
+/* The thread's signal handler lasts as long as the test likes: it delays neither the loss of another lock nor its
+ * renewal. */
+TEST_ROWS(blocking, a_signal_handler_of_a_waiting_thread_delays_no_other_lock, IS_RENEWED + 1)
 {
-    connect_to_drive();
+    struct sigaction action = {.sa_handler = hold_up}, before;
+    memset(&handler, 0, sizeof handler);
+    atomic_store(&event_came, false);
+    scene_connect();
     scene_cancellation();
-    atomic_store(&drives.on_caller, true);
-    pthread_t other = scene_thread(acquire_beside, NULL);
-    drive_until_cancelled();
-    scene_join(other);
-    ck_assert(!atomic_load(&drives.on_caller));
+    scene_hold_on(0, 2, "stock");
+    options.ttl_ms = 2000;
+    options.no_renewal = _i == IS_LOST;
+    options.event = note_event;
+    options.event_arg = &event_came;
+    ck_assert_status(acquire("other"), REDLOCK_OK);
+    sigaction(SIGUSR2, &action, &before);
+    pthread_t waiter = scene_thread(wait_alone, NULL);
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    pthread_kill(waiter, SIGUSR2);
+    scene_until(atomic_load(&handler.began));
+    if (_i == IS_LOST)
+        scene_until(atomic_load(&event_came));
+    else
+        scene_until(scene_statistics().renewed >= 3);
+    ck_assert(!atomic_load(&handler.ended));
+    ck_assert_int_eq(redlock_lock_loss(lock), _i == IS_LOST ? REDLOCK_LOSS_EXPIRED : REDLOCK_NOT_LOST);
+    atomic_store(&handler.may_end, true);
+    redlock_cancel(scene.cancellation);
+    scene_join(waiter);
+    sigaction(SIGUSR2, &before, NULL);
+    ck_assert_status(redlock_release(&lock, NULL), _i == IS_LOST ? REDLOCK_LOST : REDLOCK_OK);
 }
 
 TEST_PROGRAM("blocking face")

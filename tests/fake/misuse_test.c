@@ -336,7 +336,7 @@ enum { WRONG = 1, AT_WORK = 2 };
 static bool was_at_work(void)
 {
     const struct rl_loop_thread *thread = scene.client->loop_thread;
-    return thread && atomic_load(&thread->worker) != (pthread_t)0;
+    return thread && atomic_load(&thread->awake) != (pthread_t)0;
 }
 
 static void run_in_child(unsigned (*child)(void))

@@ -36,7 +36,7 @@ struct counts {
 /* ------------------------------------------------------------------------------------------------------------ tools */
 
 struct tool {
-    const char *prefix[PREFIX_MAX]; /* "%s": the path of the output; "%l": of the preloaded library; "%c": call */
+    const char *prefix[PREFIX_MAX]; /* "%s": the path of the output; "%l": of the preloaded library */
     void (*read)(FILE *output, struct counts *counts);
     unsigned short_run, long_run; /* locks */
 };

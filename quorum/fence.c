@@ -8,12 +8,12 @@ static uint64_t larger(uint64_t one, uint64_t other)
     return one > other ? one : other;
 }
 
-/* Above all earlier tokens. */
-static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
+/* Above all earlier tokens. A proposal is no token yet: one that the nodes refuse, because the wall clock is a day ahead,
+ * must not stay when the clock is set right. */
+static uint64_t propose(const struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
 {
     uint64_t time_us = clock->lead ? larger(wall_us, steady_us + clock->lead) : wall_us;
-    clock->last = larger(time_us, clock->last + 1);
-    return clock->last;
+    return larger(time_us, clock->last + 1);
 }
 
 void quorum_fence_learn(struct quorum_fence_clock *clock, const struct quorum_fence *fence)
@@ -28,8 +28,8 @@ bool quorum_fence_is_near(uint64_t token, uint64_t record)
     return record < token || record - token <= QUORUM_FENCE_FAR;
 }
 
-void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum_fence_clock *clock, uint64_t wall_us,
-                       quorum_time now)
+void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, const struct quorum_fence_clock *clock,
+                       uint64_t wall_us, quorum_time now)
 {
     assert(nodes >= 1 && nodes <= QUORUM_NODES_MAX);
     memset(fence, 0, sizeof *fence);

@@ -27,7 +27,7 @@
  */
 struct quorum_fence_clock {
     uint64_t lead; /* from our steady clock to the largest record that we had to go beyond, in microseconds */
-    uint64_t last; /* the largest token proposed or seen */
+    uint64_t last; /* the largest token that a majority recorded, or that another client's record required */
 };
 
 /* Whether the record can come from a correct clock. Otherwise one side's clock is more than a day off, and the record
@@ -63,10 +63,10 @@ enum quorum_fence_action {
 };
 
 /* Sets `token` to a new proposal. */
-void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum_fence_clock *clock, uint64_t wall_us,
-                       quorum_time now);
+void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, const struct quorum_fence_clock *clock,
+                       uint64_t wall_us, quorum_time now);
 
-/* Learns the lead from an acquire: the same proposal, made with it, would have sufficed. */
+/* Learns the last token and the lead from an acquire that a majority granted: the same proposal, made with it, would have sufficed. */
 void quorum_fence_learn(struct quorum_fence_clock *clock, const struct quorum_fence *fence);
 
 enum quorum_fence_action quorum_fence_step(struct quorum_fence *fence, const struct quorum_fence_event *event);

@@ -60,13 +60,23 @@ TEST_ROWS(fence, token_follows_story, ROWS(stories))
     }
 }
 
-static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
+/* Its token, which a majority has recorded at once. */
+static uint64_t draw(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
+{
+    quorum_fence_init(&fence, 1, clock, wall_us, steady_us * QUORUM_MICROSECOND);
+    answer(0, 0);
+    ck_assert_int_eq(confirm(), QUORUM_FENCE_SETTLED);
+    quorum_fence_learn(clock, &fence);
+    return fence.token;
+}
+
+static uint64_t propose(const struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
 {
     quorum_fence_init(&fence, 1, clock, wall_us, steady_us * QUORUM_MICROSECOND);
     return fence.token;
 }
 
-/* Proposals of one client in a row. Setting the wall clock forward or back does not add to the learned lead. */
+/* Tokens of one client in a row. Setting the wall clock forward or back does not add to the learned lead. */
 static const struct {
     uint64_t lead;
     struct {
@@ -77,12 +87,21 @@ static const struct {
     {5000, {{4000, 10, 5010}, {9000, 20, 9000}, {1000, 30, 9001}, {1000, 5000, 10000}}},
 };
 
-TEST_ROWS(fence, proposals_follow_the_wall_clock_and_never_go_back, ROWS(proposals))
+TEST_ROWS(fence, tokens_follow_the_wall_clock_and_never_go_back, ROWS(proposals))
 {
     struct quorum_fence_clock clock = {.lead = proposals[_i].lead};
     for (int i = 0; i < 4; i++)
-        ck_assert_uint_eq(propose(&clock, proposals[_i].row[i].wall_us, proposals[_i].row[i].steady_us),
+        ck_assert_uint_eq(draw(&clock, proposals[_i].row[i].wall_us, proposals[_i].row[i].steady_us),
                           proposals[_i].row[i].token);
+}
+
+/* The nodes refuse a proposal that is more than a day ahead of their clocks. */
+TEST(fence, refused_proposal_of_a_wrong_clock_does_not_stay)
+{
+    struct quorum_fence_clock clock = {0};
+    ck_assert_uint_eq(draw(&clock, 1000, 10), 1000);
+    ck_assert_uint_eq(propose(&clock, 2 * QUORUM_FENCE_FAR, 20), 2 * QUORUM_FENCE_FAR);
+    ck_assert_uint_eq(propose(&clock, 1030, 40), 1030);
 }
 
 TEST(fence, a_slow_clock_learns_how_far_it_is_behind)

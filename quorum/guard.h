@@ -6,8 +6,10 @@
 #ifndef QUORUM_GUARD_H
 #define QUORUM_GUARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "quorum/tally.h"
 #include "quorum/time.h"
 
 /* For the marker's precision, and for requests in flight when it was written. */
@@ -21,5 +23,33 @@
  * deployment, not this client's ttl.
  */
 quorum_duration quorum_quarantine(quorum_time since, quorum_time time, quorum_duration max_ttl, uint32_t drift_ppm);
+
+/*
+ * What a client knows from its nodes' markers. Clients may differ in max_ttl. The largest value that this client has
+ * read from any node counts for every node: the node that forgot the locks has forgotten the marker, and its max_ttl,
+ * too. A client that never reached a node that knows a larger value cannot know it.
+ */
+struct quorum_guard {
+    unsigned nodes;
+    uint32_t drift_ppm;
+    quorum_duration max_ttl; /* the largest one seen, and the client's own */
+    struct quorum_guard_node {
+        quorum_time since; /* as the marker says; the node's clock */
+        quorum_time time;  /* of the reading, by the node's clock */
+        quorum_time received;
+        quorum_time end; /* the quarantine's, by this client's clock; 0: none, or nothing read yet */
+    } node[QUORUM_NODES_MAX];
+};
+
+void quorum_guard_init(struct quorum_guard *guard, unsigned nodes, uint32_t drift_ppm, quorum_duration max_ttl);
+
+/* A marker of the deployment has this max_ttl. true: it is larger than all before, so every node's quarantine has
+ * become longer, and their markers must say so. */
+bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl);
+
+/* The node's marker has been read. Counts from the reply: the node read its clock before that, so the quarantine is
+ * never too short. */
+void quorum_guard_read(struct quorum_guard *guard, unsigned node, quorum_time since, quorum_time time,
+                       quorum_time received);
 
 #endif

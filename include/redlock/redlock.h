@@ -597,7 +597,7 @@ enum redlock_finding {
     REDLOCK_FINDING_NOT_PERMITTED = 8,    /* the user lacks a permission that the guard needs */
     REDLOCK_FINDING_EVICTING = 16,        /* its maxmemory-policy may evict locks */
     REDLOCK_FINDING_NOT_PERSISTENT = 32,  /* it loses its data in a restart, and the guard is off */
-    REDLOCK_FINDING_OTHER_MAX_TTL = 64,   /* clients differ in max_ttl_ms; the larger one counts */
+    REDLOCK_FINDING_OTHER_MAX_TTL = 64,   /* clients differ in max_ttl_ms; the largest one counts */
     REDLOCK_FINDING_NO_PUBLISH = 128,     /* the user cannot notify waiters: they must poll */
     REDLOCK_FINDING_NO_SUBSCRIBE = 256,   /* the user cannot be notified: it must poll */
     REDLOCK_FINDING_MARKER_TAKEN = 512,   /* the marker key holds another value, or a newer version's marker */

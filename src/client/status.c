@@ -39,7 +39,7 @@ static void fill_objection(struct rl_node *node, redlock_node_status *status, qu
     copy(status->objection, sizeof status->objection, node->state == RL_NODE_READY ? objection : NULL);
     if (node->nodes->core->options.guard)
         status->quarantine_ms =
-            (int64_t)((quorum_time_until(node->quarantine.end, now) + QUORUM_MILLISECOND - 1) / QUORUM_MILLISECOND);
+            (int64_t)((quorum_time_until(rl_guard_free_at(node), now) + QUORUM_MILLISECOND - 1) / QUORUM_MILLISECOND);
 }
 
 static void fill_facts(const struct rl_facts *facts, redlock_node_status *status)

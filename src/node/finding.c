@@ -27,7 +27,7 @@ const struct rl_finding rl_findings[] = {
     {REDLOCK_FINDING_NOT_PERSISTENT, "not-persistent", "it loses its locks in a restart, and the guard is off",
      "turn the guard on, or set appendonly yes and appendfsync always"},
     {REDLOCK_FINDING_OTHER_MAX_TTL, "other-max-ttl",
-     "another client of the deployment has a different max_ttl; the larger one counts",
+     "another client of the deployment has a different max_ttl; the largest one counts",
      "set the same max_ttl in all clients"},
     {REDLOCK_FINDING_NO_PUBLISH, "no-publish",
      "the user lacks PUBLISH on the library's channels: waiters notice a release only when they poll, once a second",

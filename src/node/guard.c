@@ -18,7 +18,8 @@ void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum r
     static const char *const tasks[] = {"look", "jumped", "trust"};
     _Static_assert(sizeof tasks / sizeof *tasks == RL_GUARD_TRUST + 1, "every task has a name");
     const redlock_options *options = &nodes->core->options;
-    snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%u", options->max_ttl_ms);
+    snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%llu",
+             (unsigned long long)(nodes->guard.max_ttl / QUORUM_MILLISECOND));
     snprintf(numbers->nodes, sizeof numbers->nodes, "%u", nodes->count);
     rl_command_script(command, RL_SCRIPT_GUARD, use_eval, "1");
     rl_command_add_text(command, options->marker_key);
@@ -178,27 +179,52 @@ static void note_since(struct rl_node *node, uint64_t since)
         node->forgot = true; /* its locks are renewed after the handshake */
 }
 
-/* Counts from the reply: the node read its clock before that, so the quarantine is never too short. */
+/* Logs and counts the beginning and the end. */
+static void note_quarantine(struct rl_node *node, quorum_time now)
+{
+    quorum_duration left = quorum_time_until(rl_guard_free_at(node), now);
+    if (node->quarantine.on == (left > 0))
+        return;
+    node->quarantine.on = left > 0;
+    node->nodes->core->statistics.quarantines += left > 0;
+    node->statistics.quarantines += left > 0;
+    rl_log(node->nodes->core, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
+           left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->address.name, (double)left / 1e9,
+           node->quarantine.why);
+}
+
+/* Where the largest max_ttl is missing, a heartbeat, sent at once, writes it: the node that knows it may be the next one
+ * to forget. */
+static void take_max_ttl(struct rl_node *node, const redisReply *reply, quorum_time now)
+{
+    struct rl_nodes *nodes = node->nodes;
+    quorum_duration max_ttl = (quorum_duration)reply->element[RL_GUARD_MAX_TTL]->integer * QUORUM_MILLISECOND;
+    if (node->findings & (REDLOCK_FINDING_OTHER_DEPLOYMENT | REDLOCK_FINDING_MARKER_TAKEN))
+        return;
+    if (max_ttl < nodes->guard.max_ttl)
+        rl_node_beat(node); /* another node's reply came after this request */
+    if (!quorum_guard_learn(&nodes->guard, max_ttl))
+        return;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct rl_node *other = &nodes->node[i];
+        if (other != node && rl_node_is_ready(other)) {
+            note_quarantine(other, now);
+            rl_node_beat(other);
+        }
+    }
+}
+
 static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum_time received)
 {
-    quorum_duration left =
-        quorum_quarantine((quorum_time)reply->element[RL_GUARD_SINCE]->integer * QUORUM_MILLISECOND,
-                          (quorum_time)reply->element[RL_GUARD_TIME]->integer * QUORUM_MICROSECOND,
-                          (quorum_duration)reply->element[RL_GUARD_MAX_TTL]->integer * QUORUM_MILLISECOND,
-                          node->nodes->core->options.drift_ppm);
+    uint64_t since = (uint64_t)reply->element[RL_GUARD_SINCE]->integer;
+    take_max_ttl(node, reply, received);
+    quorum_guard_read(&node->nodes->guard, node->index, since * QUORUM_MILLISECOND,
+                      (quorum_time)reply->element[RL_GUARD_TIME]->integer * QUORUM_MICROSECOND, received);
     /* Where the marker cannot be written, its start differs at each heartbeat. */
     if (!(node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA)))
-        note_since(node, (uint64_t)reply->element[RL_GUARD_SINCE]->integer);
-    bool before = node->quarantine.end > received;
-    node->quarantine.end = quorum_time_add(received, left);
-    node->quarantine.why = left ? reason(reply->element[RL_GUARD_WHY]) : "";
-    if (before != (left > 0)) {
-        node->nodes->core->statistics.quarantines += left > 0;
-        node->statistics.quarantines += left > 0;
-        rl_log(node->nodes->core, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
-               left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->address.name,
-               (double)left / 1e9, node->quarantine.why);
-    }
+        note_since(node, since);
+    node->quarantine.why = reason(reply->element[RL_GUARD_WHY]);
+    note_quarantine(node, received);
 }
 
 static void take_run_id(struct rl_node *node, const redisReply *field)
@@ -308,11 +334,16 @@ bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_t
     return true;
 }
 
+quorum_time rl_guard_free_at(const struct rl_node *node)
+{
+    return node->nodes->guard.node[node->index].end;
+}
+
 quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now)
 {
     if (!node->nodes->core->options.guard)
         return 0;
-    return node->suspect ? QUORUM_NEVER : quorum_time_until(node->quarantine.end, now);
+    return node->suspect ? QUORUM_NEVER : quorum_time_until(rl_guard_free_at(node), now);
 }
 
 const char *rl_guard_objection(struct rl_node *node, quorum_time now)
@@ -325,9 +356,9 @@ const char *rl_guard_objection(struct rl_node *node, quorum_time now)
         return "full: its marker cannot be written; raise maxmemory, or free memory";
     if (!node->attest.rules.size)
         return "its marker changed; the client reads it again";
-    if (node->quarantine.end <= now)
+    if (rl_guard_free_at(node) <= now)
         return NULL;
     snprintf(node->quarantine.text, sizeof node->quarantine.text, "in quarantine for %.1f s: %s",
-             (double)(node->quarantine.end - now) / 1e9, node->quarantine.why);
+             (double)(rl_guard_free_at(node) - now) / 1e9, node->quarantine.why);
     return node->quarantine.text;
 }

@@ -50,6 +50,9 @@ bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_t
 /* Handles the reply to TIME, which is the heartbeat without the guard. */
 void rl_guard_take_time(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
 
+/* The end of the node's quarantine: it grants no new lock before. */
+quorum_time rl_guard_free_at(const struct rl_node *node);
+
 /* How long the node must not grant; 0: it may grant now; QUORUM_NEVER: not known. */
 quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now);
 

@@ -103,8 +103,9 @@ struct rl_marker {
     uint64_t seen_us; /* when, by the node's clock */
 };
 
+/* Its end is in quorum/guard.h. */
 struct rl_quarantine {
-    quorum_time end; /* the node grants no new lock before */
+    bool on; /* as of the last reading; for the log and the counters */
     const char *why;
     char text[RL_NODE_TEXT_SIZE];
 };

@@ -46,6 +46,7 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
         status = rl_tls_create(options, &nodes->tls, result);
     if (status)
         return status;
+    quorum_guard_init(&nodes->guard, nodes->count, options->drift_ppm, options->max_ttl_ms * QUORUM_MILLISECOND);
     quorum_clock_init(&nodes->clock_watch, nodes->count, options->drift_ppm, QUORUM_SECOND);
     if (!rl_attest_open(nodes))
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the proofs of grants");

@@ -11,6 +11,7 @@
 #define RL_NODES_H
 
 #include "quorum/clock_watch.h"
+#include "quorum/guard.h"
 #include "redlock/redlock.h"
 #include "src/core/core.h"
 #include "src/link/link.h"
@@ -57,6 +58,7 @@ struct rl_nodes {
     struct rl_writes writes;
     struct rl_tls *tls;            /* NULL if no node uses TLS */
     char channel[RL_CHANNEL_SIZE]; /* the prefix and 16 random digits: wakes our waiters, and names them in queues */
+    struct quorum_guard guard;     /* with the guard on */
     struct quorum_clock_watch clock_watch;
     quorum_time clock_stopped; /* when our own clock was last found to have stopped; 0: never */
     quorum_nodes unproven;     /* nodes that were sent requests for grants since the last proof */

@@ -296,6 +296,7 @@ static unsigned count_broken(const struct attack *attack, uint32_t guard)
 
 REAL_LONG_CASE(guarded, real_bare_case, NULL);
 REAL_LONG_CASE(unguarded, real_bare_case, NULL);
+REAL_LONG_CASE(differing, real_bare_case, NULL);
 
 TEST_LONG_ROWS(guarded, no_attack_gives_a_second_holder, ROWS(attacks))
 {
@@ -306,6 +307,41 @@ TEST_LONG_ROWS(unguarded, each_attack_gives_a_second_holder_without_the_guard, R
 {
     ck_assert_msg(count_broken(&attacks[_i], 0) > 0, "%s: never two holders, so the attack shows nothing",
                   attacks[_i].name);
+}
+
+/* Nodes 2, 4 and 5 lose the lock and the marker. Only the other nodes' markers say how long the lock may last, and its
+ * holder's client is gone. */
+static bool is_taken_early(const char *nodes, unsigned i, const redlock_options *longer, const redlock_options *shorter)
+{
+    static const size_t struck[] = {1, 3, 4};
+    cluster_flush_all(cluster);
+    struct face *holder = held_open_trusted(BLOCKING_FACE, nodes, longer);
+    struct face *thief = held_open((int)i, nodes, shorter);
+    uint64_t taken = test_now_ns();
+    take(holder, HELD_NODES);
+    held_close(holder);
+    for (size_t node = 0; node < sizeof struck / sizeof *struck; node++)
+        (i % 2 ? cluster_restart : cluster_flush)(cluster, struck[node]);
+    redlock_lock *lock = held_acquire(thief, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
+    bool early = test_now_ns() - taken < longer->ttl_ms * UINT64_C(1000000);
+    held_release(thief, &lock);
+    held_close(thief);
+    return early;
+}
+
+TEST(differing, client_with_a_shorter_max_ttl_waits_for_the_end_of_longer_locks)
+{
+    unsigned trials = real_setting("REDLOCK_ATTACKS", GUARDED_TRIALS), early = 0;
+    redlock_options longer = held_options(TTL_MS, 1), shorter = held_options(TTL_MS / 10, 1);
+    longer.max_ttl_ms = TTL_MS;
+    longer.leave_locks = 1;
+    shorter.max_ttl_ms = TTL_MS / 10;
+    real_cluster(HELD_NODES, NULL);
+    char *nodes = fixture_text("%s", cluster_nodes_string(cluster));
+    for (unsigned i = 0; i < trials; i++)
+        early += is_taken_early(nodes, i, &longer, &shorter);
+    free(nodes);
+    ck_assert_msg(early == 0, "%u of %u trials gave two holders", early, trials);
 }
 
 REAL_PROGRAM("real_attack")

@@ -65,4 +65,26 @@ TEST(guard, quarantine_is_exact_at_random)
     }
 }
 
+/* The largest max_ttl that any node has shown counts on every node, whichever was read first. */
+TEST(guard, larger_max_ttl_of_one_node_counts_on_every_node)
+{
+    struct quorum_guard guard;
+    quorum_guard_init(&guard, 3, ONE_PERCENT, SHORT);
+    quorum_guard_read(&guard, 0, noon, noon + QUORUM_SECOND, 5 * QUORUM_SECOND);
+    quorum_guard_read(&guard, 1, QUORUM_TRUSTED, noon, 5 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[0].end, 5 * QUORUM_SECOND + 3032 * MS);
+    ck_assert(!quorum_guard_learn(&guard, SHORT));
+    ck_assert(!quorum_guard_learn(&guard, MS));
+    ck_assert(quorum_guard_learn(&guard, LONG));
+    ck_assert(!quorum_guard_learn(&guard, SHORT));
+    ck_assert_uint_eq(guard.max_ttl, LONG);
+    ck_assert_uint_eq(guard.node[0].end, 5 * QUORUM_SECOND + 30302 * MS);
+    ck_assert_uint_eq(guard.node[1].end, 0);
+    ck_assert_uint_eq(guard.node[2].end, 0); /* not read yet */
+    quorum_guard_read(&guard, 2, noon, noon, 6 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[2].end, 6 * QUORUM_SECOND + 31302 * MS);
+    quorum_guard_read(&guard, 0, QUORUM_TRUSTED, noon, 7 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[0].end, 0);
+}
+
 TEST_PROGRAM("quorum/guard")

@@ -122,12 +122,14 @@ REDLOCK_NODES=$both configure 6s
 wait_for "a larger max_ttl is accepted" doctor_exits_with 0
 REDLOCK_NODES=$both configure 1s
 doctor_exits_with 1 && shows other-max-ttl || die "doctor does not see the different max_ttl"
-step "$heading" 2
+step "$heading" 2 # every lock has been released
+step "$heading" 3
+step "$heading" 4
 for node in ${both//,/ }; do
   cli "$node" DEL redlock:marker
-  step "$heading" 3
-  wait_for "the end of the quarantine of $node" eval '! doctor_exits_with 2 && ! shows quarantine && ! shows unreachable'
 done
+step "$heading" 5
+"$redlock" trust --yes >/dev/null
 doctor_exits_with 0 || die "a marker kept the larger max_ttl"
 
 # The steps of the section "Procedures": "### HEADING", then "N. TEXT".

@@ -156,6 +156,8 @@ static void extend(struct sim_slot *slot)
     struct sim_random *random = &sim_world->workload;
     struct sim_operation *operation = begin(process, slot, SIM_EXTEND, one_round(process));
     uint32_t ttl = sim_random_chance(random, 300) ? 0 : sim_world->config.ttl_ms[sim_random_below(random, 3)];
+    if (ttl && sim_config_is_short(&sim_world->config, process->index))
+        ttl = sim_world->config.ttl_ms[0];
     SIM_TRACE(sim_client_name(process), "extends %s to %u ms", sim_holding_name(&slot->holding), ttl);
     slot->extensions++;
     slot->state = SIM_EXTENDING;
@@ -380,7 +382,7 @@ static void acquire(struct sim_slot *slot)
     redlock_name also[SIM_NAMES];
     options.wait_ms = draw_wait(random);
     options.ttl_ms = config->ttl_ms[sim_random_below(random, 3)];
-    if (config->beyond == SIM_BEYOND_MAX_TTL && process->index % 2)
+    if (sim_config_is_short(config, process->index))
         options.ttl_ms = config->ttl_ms[0];
     options.no_renewal = sim_random_chance(random, 250);
     options.cap_ms = sim_random_chance(random, 100) ? 2 * options.ttl_ms : 0;

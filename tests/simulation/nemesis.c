@@ -482,14 +482,15 @@ static void befall(void *subject, uint64_t fault)
 {
     struct sim_random *random = stream((enum sim_fault)fault);
     quorum_duration every = sim_world->config.fault_every[fault];
-    (void)subject;
+    /* First every client reads the largest max_ttl of all. */
+    quorum_duration peace = sim_world->config.differ && !subject ? 3 * QUORUM_SECOND : 0;
     if (sim_world->calm)
         return;
     if (subject) {
         sim_world->totals->faults[fault]++;
         handlers[fault](random);
     }
-    sim_at(sim_world->now + sim_random_between(random, 1, 2 * every), befall, sim_world, fault);
+    sim_at(sim_world->now + peace + sim_random_between(random, 1, 2 * every), befall, sim_world, fault);
 }
 
 static void set_clocks(void)

@@ -63,11 +63,9 @@ static void set_options(struct sim_process *process)
     process->options.log = sim_world->tracing ? log_line : NULL;
     process->options.log_arg = process;
     process->options.log_level = REDLOCK_LOG_DEBUG;
-    /* Clients that use only short locks do not wait for the long ones that a node may have lost. The clients with
-     * long locks have no guard. */
-    if (config->beyond == SIM_BEYOND_MAX_TTL && process->index % 2)
+    if (sim_config_is_short(config, process->index))
         process->options.max_ttl_ms = config->ttl_ms[0];
-    else if (config->beyond == SIM_BEYOND_MAX_TTL)
+    else if (config->beyond == SIM_BEYOND_MAX_TTL) /* no marker says how long their locks last */
         process->options.guard = 0;
 }
 

@@ -113,6 +113,19 @@ static void go_beyond(struct sim_config *config)
     }
 }
 
+/* Short locks, and long ones that outlive the quarantine of a client that knows only the short ones. A new client that
+ * reaches only nodes that forgot cannot know another client's max_ttl, so no client is new. */
+static void let_differ(struct sim_config *config)
+{
+    config->differ = true;
+    config->max_ttl_ms = config->ttl_ms[1] = config->ttl_ms[2] = 5000;
+    config->ttl_ms[0] = 200;
+    config->hold = 2 * QUORUM_SECOND;
+    config->faults &= ~(1u << SIM_FAULT_CRASH | 1u << SIM_FAULT_CLOSE);
+    config->faults |= 1u << SIM_FAULT_RESTART;
+    config->fault_every[SIM_FAULT_RESTART] = QUORUM_SECOND;
+}
+
 void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without)
 {
     struct sim_random random = sim_random_stream(seed, 1);
@@ -133,7 +146,14 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
     config->faults |= sim_random_chance(&random, 350) ? 1u << SIM_FAULT_FOREIGN : 0;
     config->fault_every[SIM_FAULT_FOREIGN] = sim_random_log(&random, 20 * QUORUM_MILLISECOND, 5 * QUORUM_SECOND);
     go_beyond(config);
+    if (beyond == SIM_WITHIN && sim_random_chance(&random, 200))
+        let_differ(config);
     config->faults &= ~without;
+}
+
+bool sim_config_is_short(const struct sim_config *config, unsigned process)
+{
+    return (config->differ || config->beyond == SIM_BEYOND_MAX_TTL) && process % 2;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- phases */

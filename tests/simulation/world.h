@@ -248,6 +248,7 @@ struct sim_config {
     uint32_t faults; /* bits */
     uint32_t max_ttl_ms;
     uint32_t ttl_ms[3];    /* the ttls of locks */
+    bool differ;           /* every second client has a smaller max_ttl_ms, which is the ttl of its locks */
     unsigned fair;         /* per mille of the acquires */
     unsigned fence;        /* per mille: with a fencing token */
     unsigned shared;       /* per mille of the acquires: with other readers */
@@ -261,6 +262,9 @@ struct sim_config {
     unsigned tail;                           /* per mille of the packets that take far longer */
     quorum_duration fault_every[SIM_FAULTS]; /* on average */
 };
+
+/* The process uses only locks of ttl_ms[0], which is its max_ttl_ms. */
+bool sim_config_is_short(const struct sim_config *config, unsigned process);
 
 /* Slots that believe they hold a resource. */
 struct sim_holders {

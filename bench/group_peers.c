@@ -174,7 +174,7 @@ static const char *time_text(double us, char text[16])
     return text;
 }
 
-/* The rows of README's table. */
+/* The rows of the first table in bench/README.md. */
 static void print_rows(const struct client *clients, unsigned count)
 {
     char p50[16], stopped[16], wait[16];

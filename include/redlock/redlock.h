@@ -40,7 +40,8 @@
  *   descriptors   are close-on-exec. hiredis opens those of connections, so a program that another thread starts at that
  *                 moment may inherit one: it keeps the connection open until it ends.
  *   side effects  the library never prints, never exits, never changes a signal disposition, and does not abort on
- *                 anything that a server sends.
+ *                 anything that a server sends. Built on hiredis before 1.0 it aborts the process if an allocation
+ *                 inside hiredis fails: where memory may run out, build it on hiredis 1.0 or later.
  */
 #ifndef REDLOCK_REDLOCK_H
 #define REDLOCK_REDLOCK_H

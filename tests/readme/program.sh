@@ -18,8 +18,14 @@ export PKG_CONFIG_PATH=$work/prefix/$libraries/pkgconfig
 cd "$work"
 for line in "${lines[@]}"; do
   case $line in
-    *-lhiredis*) [ -f "$LIBRARY_PATH/libredlock.a" ] || die "no static library was installed" ;;
-    *) [ -e "$LIBRARY_PATH/libredlock.so" ] || continue ;; # built without: REDLOCK_BUILD_SHARED=OFF
+    *libredlock.a*)
+      [ -f "$LIBRARY_PATH/libredlock.a" ] || die "no static library was installed"
+      kind=static
+      ;;
+    *)
+      [ -e "$LIBRARY_PATH/libredlock.so" ] || continue # built without: REDLOCK_BUILD_SHARED=OFF
+      kind=shared
+      ;;
   esac
   echo "cc $line"
   rm -f program
@@ -27,6 +33,10 @@ for line in "${lines[@]}"; do
   if [[ $line == *'$(pkg-config '* ]] && ! command -v pkg-config >/dev/null; then die "the README says pkg-config, which is not here"; fi
   eval "words=(${line%%#*})" # as a shell reads it: the README's lines may ask pkg-config
   "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "${flags[@]}" "${words[@]}"
+  case $kind:$(readelf -d program | grep -c 'NEEDED.*libredlock') in
+    shared:1 | static:0) ;;
+    *) die "the program is to be linked with the $kind library, and is not" ;;
+  esac
   printed=$("$project/scripts/nodes.sh" run --quiet -n 5 -- ./program) || die "it failed: $printed"
   echo "$printed"
   grep -qE '^done: [345] granted' <<<"$printed" || die "not granted by a majority of five"

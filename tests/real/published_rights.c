@@ -61,12 +61,6 @@ const char *published_rights(void)
     return line[0] != '\0' ? line : read_rights(line, DOCUMENTS_DIRECTORY "/man/redlock.7");
 }
 
-const char *published_rights_in_design(void)
-{
-    static char line[LINE_SIZE];
-    return line[0] != '\0' ? line : read_rights(line, DOCUMENTS_DIRECTORY "/docs/design.md");
-}
-
 redlock_options published_options(uint32_t ttl_ms)
 {
     redlock_options options = held_options(ttl_ms, 1);

@@ -10,10 +10,9 @@
 #define PUBLISHED_USER     "lock"
 #define PUBLISHED_PASSWORD "password"
 
-/* The line in the manual page, and the line in docs/design.md, without the leading "ACL SETUSER". Words are
- * separated by one space, as behind "user" in a line of an ACL file. Both live as long as the program. */
+/* The line in the manual page, without the leading "ACL SETUSER". Words are separated by one space, as behind "user" in
+ * a line of an ACL file. It lives as long as the program. */
 const char *published_rights(void);
-const char *published_rights_in_design(void);
 
 /* Options with the guard of a client that is this user. */
 redlock_options published_options(uint32_t ttl_ms);

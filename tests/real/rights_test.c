@@ -214,11 +214,6 @@ TEST(rights, published_rights_are_enough_and_not_too_many)
     assert_every_right_was_used();
 }
 
-TEST(rights, manual_and_design_publish_the_same_rights)
-{
-    ck_assert_str_eq(published_rights(), published_rights_in_design());
-}
-
 /* --- Servers in cluster mode --- */
 
 static void make_friendly_cluster(bool has_tag)

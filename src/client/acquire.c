@@ -9,6 +9,7 @@
 #include "src/client/reentry.h"
 #include "src/core/clock.h"
 #include "src/core/histogram.h"
+#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/detached.h"
 #include "src/lock/handover.h"
@@ -23,10 +24,8 @@ void rl_acquire_complete(struct rl_acquire *acquire, int status)
 /* The semaphore's slot that this client used last, plus one; 0: none. */
 static uint8_t *remembered(redlock_client *client, struct rl_text semaphore)
 {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < semaphore.size; i++)
-        hash = (hash ^ (unsigned char)semaphore.bytes[i]) * 16777619u;
-    return &client->slots[(hash ^ hash >> 16) % RL_SLOTS_REMEMBERED];
+    uint64_t hash = rl_hash(RL_HASH_OF_NOTHING, semaphore.bytes, semaphore.size);
+    return &client->slots[(hash ^ hash >> 32) % RL_SLOTS_REMEMBERED];
 }
 
 /* -------------------------------------------------------------------------------------------- the end of an attempt */

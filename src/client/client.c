@@ -309,7 +309,6 @@ static void free_parts(redlock_client *client)
     redlock_allocator allocator = client->core.allocator;
     rl_locks_free(&client->locks);
     rl_nodes_free(client->nodes);
-    rl_blocks_free(&client->core.blocks, &allocator);
     rl_timers_close(&client->core.timers);
     rl_wakeup_unref(client->core.wakeup);
     if (client->core.options.struct_size)

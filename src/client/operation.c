@@ -22,7 +22,7 @@ static struct rl_operation *create(redlock_client *client, const struct rl_opera
     size_t size = type->size + extra;
     assert(type->size >= sizeof(struct rl_operation));
     assert(size <= UINT16_MAX);
-    struct rl_operation *operation = rl_core_take(&client->core, size);
+    struct rl_operation *operation = rl_core_allocate(&client->core, size);
     if (!operation) {
         rl_log(&client->core, REDLOCK_LOG_ERROR, "no memory for an operation");
         return NULL;
@@ -202,7 +202,7 @@ static void end(struct rl_operation *operation, bool reports)
         operation->type->drop(operation);
     rl_lease_unref(operation->lease);
     free_text(operation);
-    rl_core_give(&client->core, operation, operation->size);
+    rl_core_free(&client->core, operation);
 }
 
 void rl_operations_notify(redlock_client *client)

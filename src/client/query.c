@@ -5,6 +5,7 @@
 #include "src/client/query.h"
 #include "src/core/clock.h"
 #include "src/core/escape.h"
+#include "src/core/memory.h"
 #include "src/core/result.h"
 
 /* The script's replies in place of a token: */
@@ -21,10 +22,7 @@ struct query {
 
 static uint64_t hash_of(const char *token, size_t size)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)token[i]) * UINT64_C(1099511628211);
-    return hash | 1;
+    return rl_hash(RL_HASH_OF_NOTHING, token, size) | 1;
 }
 
 static void take_permits(struct query *query, unsigned node, const redisReply *taken)

@@ -13,7 +13,6 @@
 #include <stddef.h>
 
 #include "redlock/redlock.h"
-#include "src/core/blocks.h"
 #include "src/core/process.h"
 #include "src/core/random.h"
 #include "src/core/timer.h"
@@ -21,7 +20,6 @@
 
 struct rl_core {
     redlock_allocator allocator;
-    struct rl_blocks blocks;
     redlock_options options; /* the client owns the strings */
     struct ev_loop *loop;
     struct rl_timers timers;
@@ -42,17 +40,6 @@ static inline void *rl_core_allocate(struct rl_core *core, size_t size)
 static inline void rl_core_free(struct rl_core *core, void *memory)
 {
     core->allocator.release(memory, core->allocator.user);
-}
-
-/* The same for a block that is likely to be needed again. size: as it was taken. */
-static inline void *rl_core_take(struct rl_core *core, size_t size)
-{
-    return rl_blocks_take(&core->blocks, &core->allocator, size);
-}
-
-static inline void rl_core_give(struct rl_core *core, void *memory, size_t size)
-{
-    rl_blocks_give(&core->blocks, &core->allocator, memory, size);
 }
 
 /* True if the log callback receives lines of this level: worth formatting them. */

@@ -47,6 +47,14 @@ char *rl_copy(const redlock_allocator *allocator, const char *bytes, size_t size
     return copy;
 }
 
+uint64_t rl_hash(uint64_t before, const char *bytes, size_t size)
+{
+    uint64_t hash = before;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
 void rl_wipe(void *memory, size_t size)
 {
     explicit_bzero(memory, size);

@@ -3,6 +3,7 @@
 #define RL_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "redlock/redlock.h"
 
@@ -16,6 +17,10 @@ void rl_free(const redlock_allocator *allocator, void *memory);
 
 /* A copy of size bytes, followed by a NUL; or NULL. */
 char *rl_copy(const redlock_allocator *allocator, const char *bytes, size_t size);
+
+/* FNV-1a: a hash of these bytes behind those of `before`. Not for bytes that an attacker chooses. */
+#define RL_HASH_OF_NOTHING UINT64_C(14695981039346656037)
+uint64_t rl_hash(uint64_t before, const char *bytes, size_t size);
 
 /* Overwrites a secret. The compiler does not optimize this away. */
 void rl_wipe(void *memory, size_t size);

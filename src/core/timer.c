@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 bool rl_timers_open(struct rl_timers *timers)
 {
     timers->root = NULL;
-    memset(timers->leader, 0, sizeof timers->leader);
     timers->armed = QUORUM_NEVER;
     timers->firing = 0;
     timers->descriptor = timerfd_create(RL_CLOCK, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -79,73 +77,16 @@ static void relink(struct rl_timers *timers, struct rl_timer *timer, struct rl_t
         *(timer->previous->child == timer ? &timer->previous->child : &timer->previous->next) = instead;
 }
 
-static void take_out(struct rl_timers *timers, struct rl_timer *timer)
+void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer)
 {
-    assert(timer->set && !timer->follows && !timer->follower);
+    if (!timer->set)
+        return;
     struct rl_timer *below = meld_siblings(timer->child);
     relink(timers, timer, timer->next); /* the root has no siblings */
     if (timer->next)
         timer->next->previous = timer->previous;
     timers->root = meld(timers->root, below);
-}
-
-/* One entry per 2^22 ns (4.2 ms): only due times less than 4.2 ms or more than 2 s apart can share one. */
-static struct rl_timer **leader_at(struct rl_timers *timers, quorum_time due)
-{
-    return &timers->leader[(due >> 22) % RL_TIMER_MOMENTS];
-}
-
-static void follow(struct rl_timer *leader, struct rl_timer *timer)
-{
-    assert(leader->set && !leader->follows && leader->due == timer->due);
-    timer->follows = true;
-    timer->previous = leader;
-    timer->next = leader->follower;
-    if (timer->next)
-        timer->next->previous = timer;
-    leader->follower = timer;
-}
-
-static void unfollow(struct rl_timer *timer)
-{
-    assert(timer->previous->follower == timer || timer->previous->next == timer);
-    *(timer->previous->follower == timer ? &timer->previous->follower : &timer->previous->next) = timer->next;
-    if (timer->next)
-        timer->next->previous = timer->previous;
-    timer->follows = false;
-}
-
-/* Replaces a leader by its first follower in the heap. */
-static void resign(struct rl_timers *timers, struct rl_timer *timer)
-{
-    struct rl_timer *heir = timer->follower;
-    assert(heir->follows && heir->due == timer->due && !heir->child);
-    heir->follows = false;
-    heir->follower = heir->next;
-    heir->child = timer->child;
-    heir->next = timer->next;
-    heir->previous = timer->previous;
-    relink(timers, timer, heir);
-    if (heir->child)
-        heir->child->previous = heir;
-    if (heir->next)
-        heir->next->previous = heir;
-}
-
-void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer)
-{
-    if (!timer->set)
-        return;
-    struct rl_timer **leader = leader_at(timers, timer->due);
-    if (*leader == timer)
-        *leader = timer->follower;
-    if (timer->follows)
-        unfollow(timer);
-    else if (timer->follower)
-        resign(timers, timer);
-    else
-        take_out(timers, timer);
-    timer->child = timer->next = timer->previous = timer->follower = NULL;
+    timer->child = timer->next = timer->previous = NULL;
     timer->set = false;
 }
 
@@ -158,12 +99,6 @@ void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time 
     /* A timer that a handler sets for now fires in the next call; otherwise rl_timers_fire() might not end. */
     timer->due = timers->firing && due <= timers->firing ? timers->firing + 1 : due;
     timer->set = true;
-    struct rl_timer **leader = leader_at(timers, timer->due);
-    if (*leader && (*leader)->due == timer->due) {
-        follow(*leader, timer);
-        return;
-    }
-    *leader = timer;
     timers->root = meld(timers->root, timer);
 }
 

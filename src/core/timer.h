@@ -4,10 +4,7 @@
  * a timer is due earlier than it is set for: an operation that ends before its deadline costs no system call.
  *
  * The timers form a pairing heap (Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap", 1986). Its links are part of
- * the timers, so setting one cannot fail. Of the timers that are due at the same time only one, the leader, is in the
- * heap; the others follow it in a list. With 100,000 locks that are renewed at a few thousand different times, the heap
- * stays small and most timers cost one link. A small hash table finds the leader; a collision there only costs one
- * more timer in the heap.
+ * the timers, so setting one cannot fail.
  */
 #ifndef RL_TIMER_H
 #define RL_TIMER_H
@@ -16,26 +13,20 @@
 
 #include "quorum/time.h"
 
-#define RL_TIMER_MOMENTS 512
-
-/* In a follower, next and previous link its leader's list; the first follower's previous is the leader. */
 struct rl_timer {
     quorum_time due;
     bool set;
-    bool follows;                         /* is a follower, and not in the heap */
     struct rl_timer *child;               /* the first child, due no earlier */
     struct rl_timer *next;                /* sibling */
     struct rl_timer *previous;            /* sibling; of a first child the parent; NULL in the root */
-    struct rl_timer *follower;            /* of a leader: the first timer with the same due time, not in the heap */
     void (*fire)(struct rl_timer *timer); /* called once each time it is set; the timer is no longer set then */
 };
 
 struct rl_timers {
     struct rl_timer *root;
-    struct rl_timer *leader[RL_TIMER_MOMENTS]; /* by a hash of the due time; NULL: none */
-    quorum_time firing;                        /* while rl_timers_fire() runs: its `now`; otherwise 0 */
-    quorum_time armed;                         /* the time that the descriptor is set for; QUORUM_NEVER: not set */
-    int descriptor;                            /* timerfd, readable when a timer may be due */
+    quorum_time firing; /* while rl_timers_fire() runs: its `now`; otherwise 0 */
+    quorum_time armed;  /* the time that the descriptor is set for; QUORUM_NEVER: not set */
+    int descriptor;     /* timerfd, readable when a timer may be due */
 };
 
 /* false: the system refused a descriptor. */

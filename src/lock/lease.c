@@ -53,21 +53,19 @@ struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *
     assert(names->count >= 1 && names->count <= REDLOCK_RESOURCES_MAX);
     size_t prefix = strlen(locks->core->options.prefix);
     size_t size = sizeof(struct rl_lease) + names->count * sizeof(struct rl_key) + bytes_of(names, prefix);
-    struct rl_lease *lease = rl_core_take(locks->core, size);
+    struct rl_lease *lease = rl_core_allocate(locks->core, size);
     if (!lease) {
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
-    assert(size <= UINT16_MAX);
     memset(lease, 0, sizeof *lease);
     if (!rl_random_token(&locks->core->random, lease->token)) {
-        rl_core_give(locks->core, lease, size);
+        rl_core_free(locks->core, lease);
         *status = REDLOCK_SYSTEM;
         return NULL;
     }
     lease->references = 1;
     lease->locks = locks;
-    lease->size = (uint16_t)size;
     lease->descriptor = -1;
     lease->slot = -1;
     atomic_init(&lease->validity_end, 0);
@@ -162,7 +160,7 @@ void rl_lease_unref(struct rl_lease *lease)
     if (lease->adopted)
         rl_core_free(lease->locks->core, lease->adopted);
     rl_lease_clear_failure(lease);
-    rl_core_give(lease->locks->core, lease, lease->size);
+    rl_core_free(lease->locks->core, lease);
 }
 
 void rl_lease_note_absent(struct rl_lease *lease, unsigned node)
@@ -174,7 +172,7 @@ void rl_lease_note_failure(struct rl_lease *lease, const struct quorum_round *ro
 {
     assert(quorum_round_over(round) && round->verdict != QUORUM_WON);
     if (!lease->renewal.failure)
-        lease->renewal.failure = rl_core_take(lease->locks->core, sizeof *lease->renewal.failure);
+        lease->renewal.failure = rl_core_allocate(lease->locks->core, sizeof *lease->renewal.failure);
     if (lease->renewal.failure)
         *lease->renewal.failure = (struct rl_renewal_failure){round->tally, round->verdict, round->sent};
 }
@@ -182,7 +180,7 @@ void rl_lease_note_failure(struct rl_lease *lease, const struct quorum_round *ro
 void rl_lease_clear_failure(struct rl_lease *lease)
 {
     if (lease->renewal.failure)
-        rl_core_give(lease->locks->core, lease->renewal.failure, sizeof *lease->renewal.failure);
+        rl_core_free(lease->locks->core, lease->renewal.failure);
     lease->renewal.failure = NULL;
 }
 
@@ -497,9 +495,8 @@ bool rl_lease_has(const struct rl_lease *lease, const struct rl_names *names)
 
 uint32_t rl_lease_set(const struct rl_lease *lease)
 {
-    uint32_t hash = 2166136261u;
+    uint64_t hash = RL_HASH_OF_NOTHING;
     for (unsigned i = 0; i < lease->key_count; i++)
-        for (size_t at = 0; at <= lease->key[i].size; at++)
-            hash = (hash ^ (unsigned char)lease->key[i].bytes[at]) * 16777619u;
-    return hash;
+        hash = rl_hash(hash, lease->key[i].bytes, lease->key[i].size + 1);
+    return (uint32_t)hash;
 }

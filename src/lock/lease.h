@@ -102,7 +102,6 @@ struct rl_lease {
     struct rl_lease_queueing queueing;
     uint16_t prefix_size;
     uint16_t key_count;
-    uint16_t size;              /* of its memory */
     int descriptor;             /* readable once lost; -1 until requested */
     struct rl_adopted *adopted; /* NULL: the key's value on the nodes is `token` */
     struct rl_watch *watches;   /* operations that wait for its loss */

@@ -13,12 +13,9 @@
 #define SPREAD_EACH   (300 * QUORUM_MICROSECOND)
 #define LATE          (5 * QUORUM_MILLISECOND) /* a loop that was blocked, not one that is busy: the list may be long */
 
-/* FNV-1a */
 uint64_t rl_leases_hash(const struct rl_locks *locks, const char *key, size_t size)
 {
-    uint64_t hash = UINT64_C(14695981039346656037) ^ (uintptr_t)locks;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)key[i]) * UINT64_C(1099511628211);
+    uint64_t hash = rl_hash(RL_HASH_OF_NOTHING ^ (uintptr_t)locks, key, size);
     return hash ^ (hash >> 29);
 }
 

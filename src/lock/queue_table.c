@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "src/core/memory.h"
 #include "src/lock/lease.h"
 #include "src/lock/locks.h"
 #include "src/lock/queue.h"
@@ -9,12 +10,8 @@
 /* Queues for several resources are few, and share one bucket. */
 struct rl_queue **rl_queue_table_bucket(struct rl_locks *locks, unsigned count, const char *key, size_t size)
 {
-    uint32_t hash = 2166136261u;
-    if (count > 1)
-        return &locks->queues.buckets[RL_QUEUE_BUCKETS];
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)key[i]) * 16777619u;
-    return &locks->queues.buckets[(hash ^ hash >> 16) % RL_QUEUE_BUCKETS];
+    uint64_t hash = rl_hash(RL_HASH_OF_NOTHING, key, size);
+    return &locks->queues.buckets[count > 1 ? RL_QUEUE_BUCKETS : (hash ^ hash >> 32) % RL_QUEUE_BUCKETS];
 }
 
 static struct rl_queue **bucket_of(struct rl_locks *locks, const struct rl_lease *lease)

@@ -36,10 +36,10 @@ static void destroy(struct rl_fanout *fanout)
     if (round->offer)
         rl_lease_unref(round->offer);
     if (round->text)
-        rl_core_give(locks->core, round->text, text_size(locks));
+        rl_core_free(locks->core, round->text);
     if (round->command == RL_COMMAND_RELEASE)
         rl_free(&locks->core->allocator, round->refused_since);
-    rl_core_give(locks->core, round, size_of(locks));
+    rl_core_free(locks->core, round);
 }
 
 static const struct rl_fanout_type ask_type = {.answered = rl_vote_answered,
@@ -55,7 +55,7 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
 {
     bool releases = terms->kind == QUORUM_RELEASE;
     assert(releases == (command == RL_COMMAND_RELEASE) && terms->nodes == locks->nodes->count);
-    struct rl_round *round = rl_core_take(locks->core, size_of(locks));
+    struct rl_round *round = rl_core_allocate(locks->core, size_of(locks));
     if (!round)
         return NULL;
     memset(round, 0, sizeof *round);
@@ -103,7 +103,7 @@ static bool has_texts(struct rl_round *round)
     size_t size = text_size(round->locks);
     if (round->text)
         return true;
-    round->text = rl_core_take(round->locks->core, size);
+    round->text = rl_core_allocate(round->locks->core, size);
     if (round->text)
         memset(round->text, 0, size);
     return round->text;

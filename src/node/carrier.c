@@ -15,14 +15,9 @@ struct rl_carrier {
     struct rl_request request[];               /* one per node */
 };
 
-static size_t size_of(const struct rl_nodes *nodes)
-{
-    return sizeof(struct rl_carrier) + nodes->count * sizeof(struct rl_request);
-}
-
 static void destroy(struct rl_fanout *fanout)
 {
-    rl_core_give(fanout->nodes->core, fanout, size_of(fanout->nodes));
+    rl_core_free(fanout->nodes->core, fanout);
 }
 
 static bool is_divisible(const struct rl_carrier *carrier, const redisReply *reply)
@@ -109,7 +104,7 @@ quorum_nodes rl_carrier_send(struct rl_fanout *const *member, unsigned count, qu
 {
     assert(count >= 1 && count <= RL_CARRIER_MOST);
     struct rl_nodes *all = member[0]->nodes;
-    struct rl_carrier *carrier = rl_core_take(all->core, size_of(all));
+    struct rl_carrier *carrier = rl_core_allocate(all->core, sizeof *carrier + all->count * sizeof(struct rl_request));
     if (!carrier)
         return nodes;
     rl_fanout_init(&carrier->fanout, &type, all, carrier->request, true);

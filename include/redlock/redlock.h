@@ -23,8 +23,7 @@
  *   errors        functions return REDLOCK_OK (0) or a negative enum redlock_status; each function lists its own,
  *                 without their prefix. The redlock_result adds the details, per node and as text; it may be NULL.
  *   threads       a client of redlock_connect(): any thread, several at once; redlock_dispatch() one at a time. An
- *                 attached client: only the thread that attached it. A blocking call may run the client's loop, and
- *                 uses up to 64 KiB of stack.
+ *                 attached client: only the thread that attached it. A blocking call uses up to 64 KiB of stack.
  *   callbacks     each operation that was started calls its callback exactly once, from the loop or from
  *                 redlock_dispatch(), never from inside the call that started it. A callback may call every function;
  *                 one that redlock_dispatch() runs may not close with redlock_close() or dispatch again.

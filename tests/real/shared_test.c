@@ -3,6 +3,10 @@
 #include "real/clients.h"
 
 #include "support/clock.h"
+#include "support/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #define KEY real_key("book")
 
@@ -46,6 +50,7 @@ static void query(struct face *face, int mine)
 REAL_CASE(together, real_bare_case, NULL);
 REAL_CASE(alike, real_bare_case, NULL);
 REAL_CASE(waiting, real_bare_case, NULL);
+REAL_CASE(foreign, real_bare_case, NULL);
 
 TEST(together, readers_together_a_writer_alone)
 {
@@ -201,6 +206,85 @@ TEST_ROWS(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time, 2)
     waiter_release(&newcomer);
     held_release(face, &reader);
     waiter_finish_and_release(&writer);
+}
+
+/* --- Keys of other programs --- */
+
+#define TOKEN "0123456789abcdef0123456789abcdef01234567"
+
+static const struct {
+    const char *name;
+    const char *key;
+    const char *script; /* creates KEYS[1] */
+    int status;
+} foreign[] = {
+    {"a sorted set without an expiry", KEY, "redis.call('ZADD', KEYS[1], 1, 'one', 2, 'two')", REDLOCK_HELD},
+    {"one of tokens", KEY, "redis.call('ZADD', KEYS[1], 1, '" TOKEN "')", REDLOCK_HELD},
+    {"a sorted set with an expiry", KEY,
+     "redis.call('ZADD', KEYS[1], 1, 'one', 9e15, 'two') redis.call('PEXPIRE', KEYS[1], 60000)", REDLOCK_HELD},
+    {"one with a member that is no token", KEY,
+     "redis.call('ZADD', KEYS[1], 1, '" TOKEN "', 2, '" TOKEN "x', 3, '" TOKEN "/a label') "
+     "redis.call('PEXPIRE', KEYS[1], 60000)",
+     REDLOCK_HELD},
+    {"a set", KEY, "redis.call('SADD', KEYS[1], '" TOKEN "') redis.call('PEXPIRE', KEYS[1], 60000)", REDLOCK_HELD},
+    {"a hash in place of the fencing record", KEY ":redlock:fence", "redis.call('HSET', KEYS[1], 'field', 'value')",
+     REDLOCK_NO_QUORUM},
+    {"a text in place of the fencing record", KEY ":redlock:fence", "redis.call('SET', KEYS[1], 'text')",
+     REDLOCK_NO_QUORUM},
+};
+
+static char *digest_of(size_t node, const char *name)
+{
+    char digest[64] = "", left[32] = "";
+    ck_assert(cluster_command(cluster, node, digest, sizeof digest, "EVAL",
+                              "return redis.sha1hex(redis.call('DUMP', KEYS[1]) or '')", "1", name, NULL));
+    ck_assert(cluster_command(cluster, node, left, sizeof left, "EVAL",
+                              "return redis.call('PTTL', KEYS[1]) > 0 and 1 or redis.call('PTTL', KEYS[1])", "1", name,
+                              NULL));
+    return fixture_text("%s %s", digest, left);
+}
+
+/* No lock of any kind changes it, and no query takes it for a lock. */
+TEST_ROWS(foreign, keys_of_other_programs_are_held_and_never_changed, ROWS(foreign))
+{
+    struct face *face = clients_open(_i);
+    char *before[HELD_NODES];
+    bool is_lock = strcmp(foreign[_i].key, KEY) == 0;
+    for (size_t node = 0; node < HELD_NODES; node++) {
+        cluster_command(cluster, node, NULL, 0, "EVAL", foreign[_i].script, "1", foreign[_i].key, NULL);
+        before[node] = digest_of(node, foreign[_i].key);
+    }
+    held_refuse(face, KEY, REAL_WITH(.shared = is_lock, .fence = !is_lock), foreign[_i].status);
+    held_refuse(face, KEY, REAL_WITH(.shared = is_lock, .fence = !is_lock, .wait_ms = 300), REDLOCK_TIMED_OUT);
+    redlock_state state;
+    real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
+    ck_assert_str_ne(state.token, "(shared)");
+    clients_await(face, "EXISTS", KEY ":redlock:queue", 0, 0);
+    for (size_t node = 0; node < HELD_NODES; node++) {
+        char *after = digest_of(node, foreign[_i].key);
+        ck_assert_msg(strcmp(before[node], after) == 0, "%s: %s, then %s", foreign[_i].name, before[node], after);
+        cluster_integer(cluster, node, "DEL", foreign[_i].key, NULL);
+        free(before[node]);
+        free(after);
+    }
+}
+
+/* A fencing record that another program has changed meanwhile: the holder keeps and releases its lock. */
+TEST(foreign, record_that_is_no_number_costs_no_lock)
+{
+    struct face *face = clients_open(_i);
+    redlock_lock *lock = held_acquire(face, KEY, REAL_WITH(.fence = 1));
+    for (size_t node = 0; node < HELD_NODES; node++)
+        cluster_command(cluster, node, NULL, 0, "SET", KEY ":redlock:fence", "text", NULL);
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
+    held_release(face, &lock);
+    clients_await(face, "EXISTS", KEY, 0, 0);
+    for (size_t node = 0; node < HELD_NODES; node++) {
+        char value[64] = "";
+        ck_assert(cluster_command(cluster, node, value, sizeof value, "GET", KEY ":redlock:fence", NULL));
+        ck_assert_str_eq(value, "text");
+        cluster_integer(cluster, node, "DEL", KEY ":redlock:fence", NULL);
+    }
 }
 
 REAL_FAULTS_PROGRAM("shared")

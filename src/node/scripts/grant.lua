@@ -30,8 +30,9 @@ if call('EXISTS', unpack(KEYS)) > 0 then
   return -1
 end
 -- include fence
-if fence ~= '0' and is_far(fence) then
-  return redis.error_reply('CLOCK the fencing token is more than a day ahead of the clock of this node')
+local refusal = fence ~= '0' and objection(KEYS, fence)
+if refusal then
+  return redis.error_reply(refusal)
 end
 for _, key in ipairs(KEYS) do
   call('SET', key, token, 'PX', ttl)

@@ -63,7 +63,7 @@ for lock = 2, #ARGV, 6 do
   if not mine then
     answer = RL_KEEP_ABSENT
   elseif fence ~= '0' then
-    answer = is_far(fence) and RL_KEEP_REFUSED or raise(keys, fence, fence_life)
+    answer = objection(keys, fence) and RL_KEEP_REFUSED or raise(keys, fence, fence_life)
   end
   answers[#answers + 1] = answer
 end

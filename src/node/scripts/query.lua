@@ -4,24 +4,23 @@
 --   left: PTTL. -2: no key, -1: no expiry.
 --   waiters: live ones. -1: the user may not read the queue.
 --   taken: {slot, token, ...} of a semaphore.
+local call = redis.call
+-- include shared
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' and holder.err then
   if string.sub(holder.err, 1, 9) ~= 'WRONGTYPE' then
     return holder
   end
-  local readers = redis.pcall('ZSCORE', KEYS[1], '')
-  holder = type(readers) == 'table' and RL_HOLDER_FOREIGN or RL_HOLDER_READERS
+  holder = is_open(KEYS[1]) and RL_HOLDER_READERS or RL_HOLDER_FOREIGN
 end
 local waiters = 0
 local queue = redis.pcall('ZRANGE', KEYS[1] .. RL_QUEUE_SUFFIX, 0, -1)
 if queue.err then
   waiters = -1
 elseif #queue > 0 then
-  local clock = redis.call('TIME')
-  local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   for first = 1, #queue, 50 do
     local last = math.min(first + 49, #queue)
-    for _, entry in ipairs(redis.call('HMGET', KEYS[1] .. RL_ALIVE_SUFFIX, unpack(queue, first, last))) do
+    for _, entry in ipairs(call('HMGET', KEYS[1] .. RL_ALIVE_SUFFIX, unpack(queue, first, last))) do
       if (tonumber(string.sub(entry or '', 1, 15)) or 0) >= now then
         waiters = waiters + 1
       end
@@ -38,4 +37,4 @@ for i, token in ipairs(redis.pcall('MGET', unpack(names))) do
     taken[#taken + 1] = token
   end
 end
-return {holder, redis.call('PTTL', KEYS[1]), waiters, taken}
+return {holder, call('PTTL', KEYS[1]), waiters, taken}

@@ -177,8 +177,9 @@ if task == 'try' and (longest ~= 0 or most >= width) then
 end
 if task ~= 'enqueue' and longest == 0 and most < width then
   -- include fence
-  if fence ~= '0' and is_far(fence) then
-    return redis.error_reply('CLOCK the fencing token is more than a day ahead of the clock of this node')
+  local refusal = fence ~= '0' and not shared and objection(KEYS, fence)
+  if refusal then
+    return redis.error_reply(refusal)
   end
   for _, at in ipairs(looks) do
     take(at)

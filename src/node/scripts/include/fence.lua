@@ -1,4 +1,5 @@
--- A fencing record is the largest token that the node was sent.
+-- A fencing record is the largest token that the node was sent: a number. A key that holds anything else is another
+-- program's, and is not changed.
 local function records(keys)
   local names = {}
   for i, key in ipairs(keys) do
@@ -19,19 +20,30 @@ end
 local function raise(keys, token, life)
   local most, names, values = 0, records(keys)
   for i, record in ipairs(values) do
-    local before = tonumber(record or 0) or 0
-    most = math.max(most, before)
-    local value = before < tonumber(token) and token or record
-    call('PEXPIRE', names[i], life == '0' and 86400000 or life)
-    if life == '0' then
-      call('SET', names[i], value)
-    else
-      call('SET', names[i], value, 'PX', life)
+    local before = tonumber(record or 0)
+    most = math.max(most, before or 0)
+    if before and (record or call('EXISTS', names[i]) == 0) then
+      local value = before < tonumber(token) and token or record
+      call('PEXPIRE', names[i], life == '0' and 86400000 or life)
+      if life == '0' then
+        call('SET', names[i], value)
+      else
+        call('SET', names[i], value, 'PX', life)
+      end
     end
   end
   return most
 end
--- More than a day ahead of this node's clock: one client with a wrong clock must not raise the record for all others.
-local function is_far(token)
-  return tonumber(token) > (call('TIME')[1] + RL_FENCE_FAR_S) * 1000000
+-- Why the token cannot be recorded, or nil. A token far ahead comes from a client with a wrong clock, which must not raise
+-- the record for all others.
+local function objection(keys, token)
+  if tonumber(token) > (call('TIME')[1] + RL_FENCE_FAR_S) * 1000000 then
+    return 'CLOCK the fencing token is more than a day ahead of the clock of this node'
+  end
+  local names, values = records(keys)
+  for i, record in ipairs(values) do
+    if not tonumber(record or 0) or not record and call('EXISTS', names[i]) == 1 then
+      return 'ERR the key of the fencing record holds something else: another program uses it'
+    end
+  end
 end

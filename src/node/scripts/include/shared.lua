@@ -2,10 +2,25 @@
 -- with the last of them; for other clients it is a key that exists.
 local stamp = call('TIME')
 local now = stamp[1] * 1000 + math.floor(stamp[2] / 1000)
--- Free, or shared; not a key of another type.
+-- 40 hexadecimal digits; then nothing, or a slash and a label.
+local function is_token(text)
+  return #text >= 40 and not string.find(string.sub(text, 1, 40), '[^0-9a-f]') and (#text == 40 or
+    string.sub(text, 41, 41) == '/')
+end
+-- Free, or shared. A key that is not a lock is neither: one of another type, or a sorted set without an expiry or with a
+-- member that is no token, which another program uses.
 local function is_open(key)
-  local answer = redis.pcall('ZSCORE', key, '')
-  return not (type(answer) == 'table' and answer.err)
+  local left = call('PTTL', key)
+  if left < 0 then
+    return left == -2
+  end
+  local members = redis.pcall('ZRANGE', key, 0, -1)
+  for _, member in ipairs(members) do
+    if not is_token(member) then
+      return false
+    end
+  end
+  return not members.err
 end
 local function is_inside(key, token)
   local ends = redis.pcall('ZSCORE', key, token)

@@ -1,4 +1,4 @@
-/* Many processes, one lock: bench-contend NODES PROCESSES SECONDS HOLD_US [async|descriptor] [fair].
+/* Many processes, one lock: bench-contend NODES PROCESSES SECONDS HOLD_US [async|descriptor].
  *
  * Each process repeatedly acquires, holds and releases the lock until the time is over, with default options. A witness
  * in shared memory, which knows nothing about locks, records when each holder begins and ends, and so detects two
@@ -93,7 +93,6 @@ static bool parse(int count, char **arguments, struct contest *contest)
     contest->duration = (uint64_t)(seconds * 1e9);
     contest->hold = (uint64_t)(hold_us * 1e3);
     for (int i = 5; i < count; i++) {
-        contest->fair |= strcmp(arguments[i], "fair") == 0;
         if (strcmp(arguments[i], "async") == 0)
             contest->api = ASYNCHRONOUS;
         else if (strcmp(arguments[i], "descriptor") == 0)
@@ -106,8 +105,7 @@ int main(int count, char **arguments)
 {
     struct contest contest = {0};
     if (!parse(count, arguments, &contest)) {
-        fprintf(stderr,
-                "usage: %s HOST:PORT[,HOST:PORT...] PROCESSES(1-%d) SECONDS HOLD_US [async|descriptor] [fair]\n",
+        fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...] PROCESSES(1-%d) SECONDS HOLD_US [async|descriptor]\n",
                 arguments[0], PROCESSES_MAX);
         return 2;
     }

@@ -33,7 +33,6 @@ struct contest {
     const char *nodes;
     unsigned processes, number; /* of a process: its own */
     uint64_t duration, hold;    /* ns */
-    bool fair;
     enum { BLOCKING, ASYNCHRONOUS, DESCRIPTOR } api;
 };
 

@@ -52,7 +52,6 @@ static bool begin_wait(redlock_acquire_options *options)
     if (me.started >= end)
         return false;
     options->wait_ms = (int64_t)((end - me.started) / 1000000u) + 1;
-    options->fair = me.contest->fair;
     return true;
 }
 

@@ -44,7 +44,7 @@ void contest_play(struct contest *contest, const char *nodes, double seconds)
     snprintf(count, sizeof count, "%u", contest->processes);
     snprintf(hold, sizeof hold, "%u", contest->hold_us);
     snprintf(duration, sizeof duration, "%g", seconds);
-    const char *arguments[] = {path, nodes, count, duration, hold, contest->api, contest->fair ? "fair" : NULL, NULL};
+    const char *arguments[] = {path, nodes, count, duration, hold, contest->api, NULL};
     process_start(&process, arguments, PROCESS_PIPED);
     contest_read(contest, &process);
     if (process_finish(&process) != 0)
@@ -77,8 +77,8 @@ double contest_sum(const struct contest *contest, enum contest_figure figure)
 void contest_report(const struct contest *contest)
 {
     char label[64];
-    snprintf(label, sizeof label, "%s, %u contender%s%s", contest->api, contest->processes,
-             contest->processes == 1 ? "" : "s", contest->fair ? ", fair" : "");
+    snprintf(label, sizeof label, "%s, %u contender%s", contest->api, contest->processes,
+             contest->processes == 1 ? "" : "s");
     for (unsigned i = 0; i < CONTEST_FIGURES; i++)
         if (contest_sum(contest, i) > 0)
             report_figure(label, labels[i].label, contest_estimate(contest, i), labels[i].unit);

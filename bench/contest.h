@@ -29,7 +29,6 @@ enum contest_figure {
 struct contest {
     const char *api; /* the name of one, or of a peer */
     unsigned processes, hold_us;
-    bool fair;
     unsigned rounds;
     double figures[CONTEST_FIGURES][CONTEST_ROUNDS_MAX];
 };

@@ -1,6 +1,6 @@
 /* What a killed waiter costs: bench-dead-head NODES ROUNDS.
  *
- * In each round a process holds the lock, a second one waits first in its fair queue, a third one second. The second is
+ * In each round a process holds the lock, a second one waits first in its queue, a third one second. The second is
  * killed, then the lock is released. Prints the times from the release until the third holds the lock; ns. */
 #include <inttypes.h>
 #include <signal.h>
@@ -27,7 +27,6 @@ static redlock_lock *acquire(redlock_client *client)
     redlock_result result;
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     options.wait_ms = WAIT_MS;
-    options.fair = 1;
     if (redlock_acquire(client, "/0000/dead-head", &options, &lock, &result) != REDLOCK_OK)
         actor_fail("no lock", redlock_result_text(&result));
     return lock;

@@ -6,12 +6,12 @@
 
 enum { NODES = 5, ROUNDS = 5, QUICK_ROUNDS = 2, PROCESSES = 32, HOLD_US = 1000 };
 
-enum { LONE, PLAIN, FAIR, CONTESTS };
+enum { LONE, CROWD, CONTESTS };
 
 static const char *target_name(const char *what, const struct contest *contest)
 {
     static char name[64];
-    snprintf(name, sizeof name, "contend-32%s/%s/%s", contest->fair ? "-fair" : "", what, contest->api);
+    snprintf(name, sizeof name, "contend-32/%s/%s", what, contest->api);
     return name;
 }
 
@@ -19,8 +19,7 @@ static void judge(const struct api *api, const struct contest *contest, const st
 {
     double failed = contest_sum(contest, CONTEST_OVERLAPS) + contest_sum(contest, CONTEST_FAILURES);
     struct estimate to_lone = contest_ratio(contest, lone);
-    report_figure(api->label, contest->fair ? "rate of 32, fair, to a lone client's" : "rate of 32 to a lone client's",
-                  to_lone, "");
+    report_figure(api->label, "rate of 32 to a lone client's", to_lone, "");
     target_at_most(target_name("overlaps-and-failures", contest), estimate_exact(failed), 0);
     target_at_least(target_name("rate-to-lone-client", contest), to_lone, api->limits.rate_to_lone);
     target_at_most(target_name("wait-p99-ms", contest), contest_estimate(contest, CONTEST_RUNNING_P99), 50);
@@ -33,28 +32,20 @@ void group_contend(struct stage *stage)
 {
     static struct contest contests[APIS][CONTESTS];
     unsigned rounds = stage->quick ? QUICK_ROUNDS : ROUNDS;
-    char name[64];
     stage_open(stage, NODES);
     for (unsigned round = 0; round < rounds; round++)
         for (unsigned api = 0; api < APIS; api++)
             for (unsigned i = 0; i < CONTESTS; i++) {
                 struct contest *contest = &contests[api][i];
                 if (round == 0)
-                    *contest = (struct contest){.api = apis[api].name,
-                                                .processes = i == LONE ? 1 : PROCESSES,
-                                                .hold_us = HOLD_US,
-                                                .fair = i == FAIR};
+                    *contest = (struct contest){
+                        .api = apis[api].name, .processes = i == LONE ? 1 : PROCESSES, .hold_us = HOLD_US};
                 contest_play(contest, stage->nodes, stage->quick ? 2 : 4);
             }
     for (unsigned api = 0; api < APIS; api++) {
         struct contest *of = contests[api];
         for (unsigned i = 0; i < CONTESTS; i++)
             contest_report(&of[i]);
-        judge(&apis[api], &of[PLAIN], &of[LONE]);
-        judge(&apis[api], &of[FAIR], &of[LONE]);
-        struct estimate fair = contest_ratio(&of[FAIR], &of[PLAIN]);
-        report_figure(apis[api].label, "rate of 32, fair to plain", fair, "");
-        snprintf(name, sizeof name, "contend-32/fair-to-plain-rate/%s", apis[api].name);
-        target_at_least(name, fair, 0.95);
+        judge(&apis[api], &of[CROWD], &of[LONE]);
     }
 }

@@ -1,5 +1,5 @@
-/* One lock passed from process to process: over nodes 1 ms away, in round trips; and past the first waiter of a fair
- * queue when that one was killed, in milliseconds. */
+/* One lock passed from process to process: over nodes 1 ms away, in round trips; and past the first waiter when that
+ * one was killed, in milliseconds. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,11 @@
 
 enum { NODES = 5, ROUNDS = 5, QUICK_ROUNDS = 2, PROCESSES = 8, ROUND_TRIP_US = 1000, KILLS = 10, QUICK_KILLS = 3 };
 
-static void judge_distance(const struct stage *stage, const struct api *api, bool fair, const char *nodes,
+static void judge_distance(const struct stage *stage, const struct api *api, const char *nodes,
                            const struct entrant *ping)
 {
     char name[64];
-    struct contest contest = {.api = api->name, .processes = PROCESSES, .fair = fair};
+    struct contest contest = {.api = api->name, .processes = PROCESSES};
     unsigned rounds = stage->quick ? QUICK_ROUNDS : ROUNDS;
     double round_trips[ROUNDS];
     for (unsigned i = 0; i < rounds; i++) {
@@ -26,9 +26,8 @@ static void judge_distance(const struct stage *stage, const struct api *api, boo
     }
     contest_report(&contest);
     struct estimate each = estimate_median(round_trips, rounds);
-    report_figure(api->label, fair ? "hand-over p50, fair, 1 ms away" : "hand-over p50, 1 ms away", each,
-                  "round trips");
-    snprintf(name, sizeof name, "hand-over-round-trips%s/%s", fair ? "-fair" : "", api->name);
+    report_figure(api->label, "hand-over p50, 1 ms away", each, "round trips");
+    snprintf(name, sizeof name, "hand-over-round-trips/%s", api->name);
     target_at_most(name, each, 1.2);
 }
 
@@ -49,7 +48,7 @@ static void judge_dead_head(const struct stage *stage)
         die("bench-dead-head did not end well");
     struct estimate cost = estimate_median(values, (unsigned)kills);
     report_figure("past a killed first waiter", "release until acquired", cost, "ms");
-    target_at_most("killed-fair-head-ms", cost, 50);
+    target_at_most("killed-head-ms", cost, 50);
 }
 
 void group_handover(struct stage *stage)
@@ -58,9 +57,7 @@ void group_handover(struct stage *stage)
     stage_open(stage, NODES);
     stage_place_at(stage, ROUND_TRIP_US, nodes);
     struct entrant *ping = stage_enter(stage, "PING, 1 ms away", "bench-ping", nodes, 1);
-    for (unsigned i = 0; i < APIS; i++) {
-        judge_distance(stage, &apis[i], false, nodes, ping);
-        judge_distance(stage, &apis[i], true, nodes, ping);
-    }
+    for (unsigned i = 0; i < APIS; i++)
+        judge_distance(stage, &apis[i], nodes, ping);
     judge_dead_head(stage);
 }

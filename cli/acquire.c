@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPTION_FAIR = CLI_LONG_ONLY, OPTION_FENCE, OPTION_TTL, OPTION_FOR, OPTION_CAP, OPTION_LOSS_SIGNAL, OPTION_JSON };
+enum { OPTION_FENCE = CLI_LONG_ONLY, OPTION_TTL, OPTION_FOR, OPTION_CAP, OPTION_LOSS_SIGNAL, OPTION_JSON };
 enum { PID_MAX = 0x400000, NOT_GIVEN = -1 };
 
 static struct {
@@ -26,7 +26,6 @@ static struct {
     bool no_wait;
     int64_t ttl_ms;
     int64_t cap_ms;
-    bool fair;
     bool fence;
     bool json;
     long process;  /* 0: none */
@@ -69,8 +68,6 @@ static bool take(int id, const char *value)
         return cli_take_duration("ttl", value, &wanted.ttl_ms);
     case 'E':
         return cli_take_number("conflict-exit-code", value, 0, 255, &wanted.conflict);
-    case OPTION_FAIR:
-        return wanted.fair = true;
     case OPTION_FENCE:
         return wanted.fence = true;
     case OPTION_FOR:
@@ -93,7 +90,6 @@ static void read_options(struct cli_acquire *acquire, redlock_acquire_options *k
     keeping->all_answers = 1; /* otherwise the next process' release could overtake a late grant */
     acquire->options = *keeping;
     acquire->options.cap_ms = 0;
-    acquire->options.fair = wanted.fair;
     acquire->options.fence = wanted.fence;
     acquire->options.no_renewal = 1;
     acquire->wait_ms = wanted.no_wait ? 0 : wanted.wait_ms;
@@ -229,7 +225,6 @@ static int run(const struct cli_arguments *arguments)
 static const struct cli_option options[] = {
     {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held"},
     {'n', "no-wait", NULL, "do not wait: give up if the lock is held"},
-    {OPTION_FAIR, "fair", NULL, "first come, first served among waiters with --fair"},
     {OPTION_TTL, "ttl", "TIME", "the lock's ttl, unless it is extended (10s)"},
     {OPTION_FOR, "for", "PID", "renew the lock in the background until this process ends"},
     {OPTION_CAP, "cap", "TIME", "with --for: hold the lock for at most this long"},

@@ -253,6 +253,8 @@ static int on_value(void *user, const char *section, const char *name, const cha
 
     if (*section != '\0' && strcmp(section, "redlock") != 0)
         return wrong(reading, "there is no section [%s]; put all keys in [redlock]", section);
+    if (key == NULL && strcmp(name, "fair") == 0)
+        return wrong(reading, "'fair' is no longer a key, because waiting is always fair: remove the line");
     if (key == NULL)
         return wrong(reading, "there is no key '%s'; redlock(1) lists them", name);
     if (is_indented_key(reading, key, value))

@@ -121,6 +121,8 @@ static int refuse_unknown(const struct cli_command *command, const char *word, c
 
     if (is_among(cli_global_options, word) || (command != NULL && is_among(command->options, word)))
         return cli_misused("%s: this option takes no value", quoted);
+    if (strcmp(word, "--fair") == 0)
+        return cli_misused("%s is no longer an option, because waiting is always fair: leave it out", quoted);
     if (other == NULL)
         return cli_misused("%s is not an option, or could be several", quoted);
     if (command == NULL)

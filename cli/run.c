@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
-enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FAIR, FENCE, SHARED, PERMITS, ON_LOST };
+enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FENCE, SHARED, PERMITS, ON_LOST };
 
 static struct {
     int64_t wait_ms;
@@ -32,7 +32,6 @@ static struct {
     int64_t grace_ms;
     int64_t cap_ms;
     long not_obtained;
-    bool fair;
     bool fence;
     bool shared;
     long permits;
@@ -61,9 +60,6 @@ static bool take(int id, const char *value)
         return cli_take_duration("grace", value, &given.grace_ms);
     case CAP:
         return cli_take_duration("cap", value, &given.cap_ms);
-    case FAIR:
-        given.fair = true;
-        return true;
     case FENCE:
         given.fence = true;
         return true;
@@ -126,7 +122,6 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
     *options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     options->also = also;
     options->also_count = also_count;
-    run->acquire.options.fair = given.fair;
     run->acquire.options.fence = given.fence;
     run->acquire.options.shared = given.shared;
     run->acquire.options.permits = (uint32_t)given.permits;
@@ -251,7 +246,6 @@ static int run(const struct cli_arguments *arguments)
 static const struct cli_option options[] = {
     {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held"},
     {'n', "no-wait", NULL, "do not wait: give up if the lock is held"},
-    {FAIR, "fair", NULL, "first come, first served among waiters with --fair"},
     {FENCE, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time"},
     {SHARED, "shared", NULL, "as a reader: together with other readers, but not with a writer"},
     {PERMITS, "permits", "K", "the resource is a semaphore with K permits; the same K for all"},

@@ -10,10 +10,10 @@ static const quorum_duration least_time_for_attempt = 4 * QUORUM_MILLISECOND;
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms)
 {
-    assert(terms->nodes >= 1 && terms->nodes <= QUORUM_NODES_MAX && terms->width >= 1);
+    assert(terms->nodes >= 1 && terms->nodes <= QUORUM_NODES_MAX);
     memset(waiting, 0, sizeof *waiting);
     waiting->terms = *terms;
-    waiting->stand_in_at = waiting->overtake_at = waiting->give_up_at = QUORUM_NEVER;
+    waiting->overtake_at = waiting->give_up_at = QUORUM_NEVER;
     waiting->pause = terms->refresh;
     for (unsigned i = 0; i < QUORUM_NODES_MAX; i++)
         waiting->free_at[i] = QUORUM_NEVER;
@@ -56,49 +56,26 @@ static void set(quorum_nodes *nodes, unsigned node, bool on)
 static void note_free(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     waiting->free_at[event->node] = QUORUM_NEVER;
-    if (event->ahead == 0) {
-        set(&waiting->free, event->node, true);
-        return;
-    }
-    if (event->ahead < waiting->terms.width)
-        set(&waiting->second, event->node, true);
-    else
-        set(&waiting->left, event->node, true);
+    set(event->behind ? &waiting->left : &waiting->free, event->node, true);
 }
 
 /* A node moves a waiter that leaves a free lock for a refresh interval to the tail, but only on a request. A waiter
- * that was notified sends it exactly then, with a margin for the message's way. One that has only seen the lock free
- * does not know since when, and sends it more often. */
-static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+ * behind it that has seen the lock free does not know since when, and looks more often. */
+static void plan_overtaking(struct quorum_waiting *waiting, quorum_time now)
 {
-    const struct quorum_waiting_terms *terms = &waiting->terms;
-    if (!is_majority(waiting, waiting->free | waiting->second | waiting->left))
+    if (!is_majority(waiting, waiting->free | waiting->left))
         waiting->overtake_at = QUORUM_NEVER;
-    else if (event->type == QUORUM_WAITING_NOTIFIED)
-        waiting->overtake_at = quorum_time_add(event->now, terms->refresh + terms->stand_in);
     else if (waiting->overtake_at == QUORUM_NEVER)
-        waiting->overtake_at = quorum_time_add(event->now, terms->refresh / 4);
+        waiting->overtake_at = quorum_time_add(now, waiting->terms.refresh / 4);
 }
 
 /* When one node notifies us, the others will too, at once. If not, their queues differ: a look repairs that. But only
  * once: nodes may notify us repeatedly of one that is free while a majority is not. */
 static void look_soon(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
-    quorum_time soon = quorum_time_add(event->now, 3 * waiting->terms.stand_in);
-    quorum_nodes known = waiting->free | (event->ahead == 0 ? 0 : waiting->second);
-    if (known & quorum_node(event->node))
-        return;
-    if (event->ahead < waiting->terms.width && soon < waiting->look_at)
+    quorum_time soon = quorum_time_add(event->now, 3 * waiting->terms.margin);
+    if (!(waiting->free & quorum_node(event->node)) && soon < waiting->look_at)
         waiting->look_at = soon;
-}
-
-/* The first waiter's time starts when it may take the lock; until then there is no reason to wake. */
-static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
-{
-    if (!is_majority(waiting, waiting->free | waiting->second))
-        waiting->stand_in_at = QUORUM_NEVER;
-    else if (waiting->stand_in_at == QUORUM_NEVER)
-        waiting->stand_in_at = quorum_time_add(now, waiting->terms.stand_in);
 }
 
 static void note_holder(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
@@ -117,7 +94,6 @@ static void enqueued(struct quorum_waiting *waiting, const struct quorum_waiting
     set(&waiting->enqueued, event->node, true);
     set(&waiting->listed, event->node, true);
     waiting->free &= ~quorum_node(event->node) | waiting->notified;
-    waiting->second &= ~quorum_node(event->node) | waiting->notified;
     note_holder(waiting, event);
     if (event->remaining == QUORUM_FREE)
         note_free(waiting, event); /* or others are ahead of us: they are notified first */
@@ -167,7 +143,7 @@ static void dequeue_from_few(struct quorum_waiting *waiting, struct quorum_waiti
  * One more look reports the subscriptions that came after the last; the others follow within milliseconds. */
 static void report_subscriptions(struct quorum_waiting *waiting, quorum_time now)
 {
-    quorum_time soon = quorum_time_add(now, waiting->terms.stand_in);
+    quorum_time soon = quorum_time_add(now, waiting->terms.margin);
     if (waiting->listening & waiting->enqueued & ~waiting->heard && soon < waiting->look_at)
         waiting->look_at = soon;
 }
@@ -217,7 +193,7 @@ static bool is_to_rest(struct quorum_waiting *waiting, const struct quorum_waiti
 {
     if (waiting->probing) /* the growing pause limits the rate */
         return !event->in_the_way;
-    bool close = quorum_time_since(waiting->lost_at, event->now) < 5 * waiting->terms.stand_in;
+    bool close = quorum_time_since(waiting->lost_at, event->now) < 5 * waiting->terms.margin;
     waiting->losses = close ? waiting->losses + 1 : 0;
     waiting->lost_at = event->now;
     return !event->in_the_way || waiting->losses >= losses_on_end;
@@ -230,7 +206,7 @@ static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions 
 {
     waiting->trying = false;
     waiting->rest_until = is_to_rest(waiting, event) ? event->rest_until : 0;
-    waiting->second = waiting->left = 0;
+    waiting->left = 0;
     waiting->overtake_at = QUORUM_NEVER;
     if (!event->misplaced && is_majority(waiting, waiting->heard & waiting->enqueued))
         plan_look(waiting, event->now);
@@ -265,13 +241,12 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         break;
     case QUORUM_WAITING_LOOKED:
         looked(waiting, actions, event->now);
-        plan_overtaking(waiting, event);
+        plan_overtaking(waiting, event->now);
         break;
     case QUORUM_WAITING_NOTIFIED:
         set(&waiting->notified, event->node, true);
         look_soon(waiting, event);
         note_free(waiting, event);
-        plan_overtaking(waiting, event);
         break;
     case QUORUM_WAITING_HANDED:
         if (waiting->give_up_at == QUORUM_NEVER)
@@ -300,11 +275,8 @@ static void start_attempt(struct quorum_waiting *waiting, struct quorum_waiting_
 
 static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
-    quorum_nodes open = waiting->free;
     if (waiting->trying || waiting->looking)
         return;
-    if (waiting->stand_in_at <= now)
-        open |= waiting->second;
     bool is_last = waiting->terms.last_attempt <= now;
     bool is_look_due = is_majority(waiting, waiting->listening) && waiting->look_at <= now;
     waiting->probing = waiting->watching && is_look_due;
@@ -314,13 +286,13 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
         start_attempt(waiting, actions);
         return;
     }
-    if (is_last || waiting->probing || (is_majority(waiting, open) && waiting->rest_until <= now)) {
+    if (is_last || waiting->probing || (is_majority(waiting, waiting->free) && waiting->rest_until <= now)) {
         waiting->terms.last_attempt = is_last ? next_last_attempt(waiting, now) : waiting->terms.last_attempt;
         start_attempt(waiting, actions);
         return;
     }
     /* The lock may have been extended since: check an expiry, do not assume it. */
-    bool may_be_open = expired(waiting, now) && is_majority(waiting, open | expired(waiting, now));
+    bool may_be_open = expired(waiting, now) && is_majority(waiting, waiting->free | expired(waiting, now));
     if (may_be_open || waiting->overtake_at <= now || is_look_due)
         start_look(waiting, actions, now);
 }
@@ -331,7 +303,6 @@ struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting
     struct quorum_waiting_actions actions = {.look = false};
     assert(event->node < waiting->terms.nodes);
     take(waiting, event, &actions);
-    plan_stand_in(waiting, event->now);
     consider(waiting, &actions, event->now);
     return actions;
 }
@@ -348,13 +319,6 @@ static quorum_time majority_free_at(const struct quorum_waiting *waiting)
     return earliest;
 }
 
-/* When it tries, by the nodes' messages and replies. */
-static quorum_time attempt_at(const struct quorum_waiting *waiting)
-{
-    quorum_time called_at = is_majority(waiting, waiting->free) ? 0 : waiting->stand_in_at;
-    return called_at > waiting->rest_until ? called_at : waiting->rest_until;
-}
-
 quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting)
 {
     if (waiting->trying || waiting->looking)
@@ -365,6 +329,6 @@ quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting)
     deadline = waiting->overtake_at < deadline ? waiting->overtake_at : deadline;
     deadline = waiting->give_up_at < deadline ? waiting->give_up_at : deadline;
     deadline = waiting->terms.last_attempt < deadline ? waiting->terms.last_attempt : deadline;
-    quorum_time attempt = attempt_at(waiting);
-    return attempt < deadline ? attempt : deadline;
+    bool is_free = is_majority(waiting, waiting->free);
+    return is_free && waiting->rest_until < deadline ? waiting->rest_until : deadline;
 }

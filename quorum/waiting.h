@@ -1,6 +1,7 @@
 /*
- * Waiting for a lock without continuous polling. The waiter has an entry in a queue on each node, which notifies it
- * when its turn has come. It tries when a majority is free for it, by the nodes' messages or by an expiry it knows. It
+ * Waiting for a lock without continuous polling, first come, first served. The waiter has an entry in a queue on each
+ * node, which notifies it when its turn has come. Only the first waiter takes a free lock: it tries when a majority is
+ * free for it, by the nodes' messages or by an expiry it knows. It
  * polls once a second (a look), in case a message was lost. It leaves all queues if a majority does not have its entry,
  * because an entry counts only on a majority.
  *
@@ -19,9 +20,8 @@
 
 struct quorum_waiting_terms {
     unsigned nodes;
-    unsigned width; /* how many at the head may take a free lock: 1 fair; 2 with a stand-in for a dead waiter */
     quorum_duration refresh;  /* between looks */
-    quorum_duration stand_in; /* how long the second waiter leaves the lock to the first */
+    quorum_duration margin;   /* much longer than messages of several nodes about one release differ */
     quorum_duration patience; /* after the first node has handed the lock over, for a majority */
     quorum_duration watch;    /* before the first attempt behind a foreign holder; doubles with each */
     quorum_time last_attempt; /* the attempt before the deadline; QUORUM_NEVER: none */
@@ -36,11 +36,9 @@ struct quorum_waiting {
     quorum_nodes listed;                   /* nodes that may have our entry, by any request since */
     quorum_nodes enqueued;                 /* nodes that have our entry, as of the last look or attempt */
     quorum_nodes free;                     /* nodes that would grant it to us now */
-    quorum_nodes second;                   /* nodes where we stand in for the first waiter */
-    quorum_nodes left;                     /* nodes where it is free, but too many waiters are ahead of us */
+    quorum_nodes left;                     /* nodes where it is free, but another waiter is ahead of us */
     quorum_time free_at[QUORUM_NODES_MAX]; /* when the node's key expires, if known */
     quorum_time look_at;                   /* the next look */
-    quorum_time stand_in_at;               /* QUORUM_NEVER: too few nodes request it */
     quorum_time rest_until;                /* no attempt before this */
     quorum_time lost_at;                   /* when the last attempt failed */
     unsigned losses;                       /* failed attempts in quick succession */
@@ -61,7 +59,7 @@ enum quorum_waiting_event_type {
     QUORUM_WAITING_DEAF,      /* node: they do not any more */
     QUORUM_WAITING_ENQUEUED,  /* node has replied to a look or an attempt: remaining, ahead */
     QUORUM_WAITING_LOOKED,    /* every node has replied to a look, or timed out */
-    QUORUM_WAITING_NOTIFIED,  /* node notifies us: the lock is free, and we are the first (ahead 0) or the second */
+    QUORUM_WAITING_NOTIFIED,  /* node notifies us: the lock is free, and we are the first waiter */
     QUORUM_WAITING_HANDED,    /* node has handed the lock over to us, and a majority has not */
     QUORUM_WAITING_TRIED,     /* the attempt failed */
     QUORUM_WAITING_WOKEN      /* the deadline has passed */
@@ -74,7 +72,7 @@ struct quorum_waiting_event {
     quorum_time now;
     unsigned node;
     quorum_duration remaining; /* ENQUEUED: the key's remaining ttl; QUORUM_FREE; QUORUM_NEVER */
-    unsigned ahead;            /* ENQUEUED, NOTIFIED: live waiters ahead of us, counted up to width */
+    bool behind;               /* ENQUEUED: a live waiter is ahead of us */
     uint64_t holder;           /* ENQUEUED: a number for the token of a foreign holder; 0: none, or one of ours */
     bool misplaced;            /* TRIED: enter the queue again, at another place */
     quorum_time rest_until;    /* TRIED: when to try again without a message */

@@ -301,9 +301,15 @@ enum redlock_reentry {
 /* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL to try once with the client's settings. */
 typedef struct redlock_acquire_options {
     size_t struct_size;               /* set by REDLOCK_ACQUIRE_OPTIONS_INIT */
-    int64_t wait_ms;                  /* 0: try once; otherwise the longest wait; REDLOCK_FOREVER. An acquire that tries
-                                         once waits for connections: for a node's first one as long as
-                                         connect_timeout_ms, for one that is made again as long as node_timeout_ms */
+    int64_t wait_ms;                  /* 0: try once; otherwise the longest wait; REDLOCK_FOREVER. Waiters acquire in the
+                                         order of their arrival; those of one client take turns in its place. An acquire
+                                         that does not wait, or not yet (its first attempt at a plain lock), and a
+                                         client of another library overtake them if the lock is free at that instant.
+                                         If the first waiter was stopped or cut off, the next one waits 1 to 1.3 s
+                                         longer after a release; if that was less than 0.2 s before its turn, it got
+                                         the lock, for its ttl. An acquire that tries once waits for connections: for a
+                                         node's first one as long as connect_timeout_ms, for one that is made again as
+                                         long as node_timeout_ms */
     uint32_t ttl_ms;                  /* 0: the client's */
     uint32_t minimum_validity_ms;     /* 0: the client's */
     size_t resource_size;             /* bytes of the resource; 0: a C string */
@@ -313,11 +319,6 @@ typedef struct redlock_acquire_options {
     uint32_t notify_before_ms;        /* REDLOCK_EVENT_ENDING comes this long before the end of validity; 0: never */
     redlock_event_callback event;     /* NULL: none */
     void *event_arg;
-    uint32_t fair;                    /* 1: fair waiters of different clients acquire in the order of their arrival;
-                                         those of one client take turns in its place. With wait_ms 0 a free lock that
-                                         has fair waiters is REDLOCK_HELD. If the first waiter was stopped or cut
-                                         off, the next one waits 1 to 1.3 s longer after a release; if that was less
-                                         than 0.2 s before its turn, it got the lock, for its ttl */
     uint32_t keep_waiting;            /* 1: keep waiting although misconfigured nodes make a majority impossible */
     const void *owner;                /* the lock's owner: see redlock_hold_count(). Compared, never dereferenced.
                                          NULL: the calling thread; in the asynchronous API: no owner */
@@ -339,7 +340,7 @@ typedef struct redlock_acquire_options {
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0, 0, 0, 0 }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus
@@ -390,8 +391,8 @@ REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, co
  * Takes over a lock by its token, from a handle in this process or another, or from another library
  * (redlock_lock_token(), redlock_query()). It extends the lock on all nodes, once. If a majority still holds the token,
  * the lock belongs to this handle too: valid for its ttl from now (nodes never shorten it), renewed and monitored like
- * any other. The first release ends it for all handles. options: as for an acquire; wait_ms, fair and keep_waiting have
- * no effect; also, permits, shared and fence are INVALID. *lock: the handle, or NULL unless OK. Returns OK, LOST (a
+ * any other. The first release ends it for all handles. options: as for an acquire; wait_ms and keep_waiting have no
+ * effect; also, permits, shared and fence are INVALID. *lock: the handle, or NULL unless OK. Returns OK, LOST (a
  * majority does not have the token; keys that are left expire), NO_QUORUM, MISCONFIGURED, TOO_SLOW (it is on the nodes,
  * with less than minimum_validity_ms), CANCELLED, INVALID (also: this client already has a handle of the lock),
  * NO_MEMORY, SYSTEM.

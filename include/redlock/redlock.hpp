@@ -484,7 +484,6 @@ struct acquire_options {
     std::function<void(event event, loss loss, milliseconds validity)> on_event;
     /* At event::renewal_failing: which nodes did not extend the lock, and why. See redlock_renewal_result(). */
     std::function<void(const result &renewal)> on_renewal_failing;
-    bool fair = false;
     bool fence = false;            /* with a fencing token: lock.fence() */
     bool shared = false;           /* a reader: excludes writers, not other readers */
     unsigned permits = 0;          /* the resource is a semaphore with this number of permits; each acquire takes one */
@@ -890,7 +889,6 @@ class native_acquire_options
             native.event = watcher::notify;
             native.event_arg = watch.get();
         }
-        native.fair = options.fair ? 1 : 0;
         native.fence = options.fence ? 1 : 0;
         native.shared = options.shared ? 1 : 0;
         native.permits = options.permits;

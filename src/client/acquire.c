@@ -115,7 +115,7 @@ static void decided(struct rl_round *round)
 static void explain_refusal(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
-        rl_round_note(round, node, "free, but fair waiters are ahead");
+        rl_round_note(round, node, "free, but other waiters are ahead");
 }
 
 void rl_acquire_replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
@@ -128,21 +128,18 @@ void rl_acquire_replied(struct rl_round *round, unsigned node, const struct rl_v
         quorum_permits_refused(acquire->slots, vote->record);
     if (vote->vote == QUORUM_GRANTED && vote->record > acquire->record)
         acquire->record = vote->record;
-    if (round->command == RL_COMMAND_TAKE || round->command == RL_COMMAND_TRY)
-        explain_refusal(round, node, vote, reply);
-    if (round->command == RL_COMMAND_TAKE)
-        rl_queue_answered(&acquire->wait->waiter, node, vote, reply);
+    if (round->command != RL_COMMAND_TAKE)
+        return;
+    explain_refusal(round, node, vote, reply);
+    rl_queue_answered(&acquire->wait->waiter, node, vote, reply);
 }
 
 /* -------------------------------------------------------------------------------------------------------- attempts */
 
-/* A fair acquire that is not queued tries once. */
 static enum rl_command_kind command_kind(const struct rl_acquire *acquire)
 {
     if (rl_acquire_queue(acquire))
         return RL_COMMAND_TAKE;
-    if (acquire->fair)
-        return RL_COMMAND_TRY;
     return rl_lease_is_plain(acquire->base.lease) && !acquire->fence ? RL_COMMAND_SET : RL_COMMAND_GRANT;
 }
 
@@ -204,7 +201,7 @@ static struct rl_round *create_round(struct rl_acquire *acquire, bool is_first)
     if (!round)
         return NULL;
     round->ticket = queue ? queue->ticket : 0;
-    round->fair = acquire->fair;
+    round->waits = acquire->wait != NULL;
     round->fanout.proves_late = queue && queue->hot && is_first; /* it will be queued: a proof would be wasted */
     if (queue)
         rl_handover_offer(queue, round);
@@ -375,7 +372,6 @@ static void take_options(struct rl_acquire *acquire, const redlock_acquire_optio
     acquire->terms = rl_options_terms(options, lock_owner(options, caller), &acquire->base.client->core.options);
     acquire->minimum_validity_ms = options->minimum_validity_ms;
     acquire->permits = (uint8_t)options->permits;
-    acquire->fair = options->fair;
     acquire->all_answers = options->all_answers;
     acquire->shared = options->shared;
     acquire->wait = take_extra(&extra, options->wait_ms, sizeof *acquire->wait);

@@ -22,7 +22,6 @@ struct rl_acquire {
     uint64_t record;          /* the largest fencing record of the nodes that granted */
     uint32_t minimum_validity_ms;
     uint8_t permits; /* of a semaphore; otherwise 0 */
-    bool fair;
     bool all_answers;
     bool shared;
     bool raising;                /* the attempt's round was won, and another one raises its fencing token */

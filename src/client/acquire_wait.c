@@ -47,7 +47,7 @@ void rl_acquire_wait_on(struct rl_acquire *acquire)
     struct rl_acquire_wait *wait = acquire->wait;
     struct rl_waiter *waiter = &wait->waiter;
     const struct rl_names names = rl_lease_names(acquire->base.lease);
-    if (!waiter->queue && !rl_queue_join(locks, &names, waiter, acquire->fair))
+    if (!waiter->queue && !rl_queue_join(locks, &names, waiter))
         return;
     if (waiter->queue && !rl_queue_is_first(waiter))
         return;                 /* a reader that tried together with the first waiter */
@@ -140,7 +140,6 @@ bool rl_acquire_wait_begin(struct rl_acquire *acquire, quorum_time deadline, boo
     wait->waiter.deadline = deadline;
     offer_hand_over(acquire, names);
     quorum_retry_init(&wait->retry, deadline);
-    /* It queues at once if it is fair, or if others of this client and mode wait there or waited within the last second. */
-    return (!acquire->fair && !rl_queue_find(locks, names, acquire->shared)) ||
-           rl_queue_join(locks, names, &wait->waiter, acquire->fair);
+    /* It queues at once if others of this client and mode wait there or waited within the last second. */
+    return !rl_queue_find(locks, names, acquire->shared) || rl_queue_join(locks, names, &wait->waiter);
 }

@@ -185,9 +185,9 @@ static void on_listening(redlock_client *client, unsigned node, bool listening)
     rl_queues_listening(&client->locks, node, listening);
 }
 
-static void on_woken(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size)
+static void on_woken(redlock_client *client, unsigned node, const char *key, size_t size)
 {
-    rl_queues_wake(&client->locks, node, ahead, key, size);
+    rl_queues_wake(&client->locks, node, key, size);
 }
 
 static void on_handed(redlock_client *client, unsigned node, const struct rl_handed *handed)

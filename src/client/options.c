@@ -184,8 +184,6 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
                               "REDLOCK_REENTRY_NEVER and an owner exclude each other; set one of them");
     if (options->keep_waiting > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "keep_waiting is %u; it must be 0 or 1", options->keep_waiting);
-    if (options->fair > 1)
-        return rl_result_fail(result, REDLOCK_INVALID, "fair is %u; it must be 0 or 1", options->fair);
     if (options->all_answers > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "all_answers is %u; it must be 0 or 1", options->all_answers);
     if (options->permits > REDLOCK_PERMITS_MAX)

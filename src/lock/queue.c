@@ -14,10 +14,10 @@
 #include "src/lock/round_command.h"
 #include "src/node/guard.h"
 
-#define REFRESH  (RL_OVERTAKE_MS * QUORUM_MILLISECOND)
-#define STAND_IN (20 * QUORUM_MILLISECOND) /* much longer than a hand-over, and short for a waiter behind a dead one */
-#define WATCH    (20 * QUORUM_MILLISECOND)
-#define LINGER   QUORUM_SECOND
+#define REFRESH (RL_OVERTAKE_MS * QUORUM_MILLISECOND)
+#define MARGIN  (20 * QUORUM_MILLISECOND) /* much longer than a hand-over */
+#define WATCH   (20 * QUORUM_MILLISECOND)
+#define LINGER  QUORUM_SECOND
 _Static_assert(2 * RL_OVERTAKE_MS < RL_WAITER_LIFE_MS, "an entry outlives a refresh that is lost");
 
 /* --------------------------------------------------------------------------------------------------------- lifetime */
@@ -96,13 +96,11 @@ static uint64_t draw_ticket(struct rl_locks *locks)
 static void stand_anew(struct rl_queue *queue)
 {
     struct rl_locks *locks = queue->locks;
-    queue->fair = queue->first->fair; /* for its looks and its attempts */
     quorum_time deadline = queue->first->deadline;
     const struct quorum_waiting_terms terms = {
         .nodes = locks->nodes->count,
-        .width = queue->fair ? 1 : 2,
         .refresh = REFRESH,
-        .stand_in = STAND_IN,
+        .margin = MARGIN,
         .patience = rl_nodes_timeout(locks->nodes),
         .watch = WATCH,
         .last_attempt = quorum_waiting_last_attempt(rl_now(), deadline, rl_nodes_timeout(locks->nodes)),
@@ -120,7 +118,7 @@ static void stand_anew(struct rl_queue *queue)
     rl_listeners_start(locks->nodes);
 }
 
-bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter, bool fair)
+bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter)
 {
     assert(!waiter->queue && waiter->attempt && waiter->must_poll && waiter->handed);
     struct rl_queue *queue = rl_queue_find(locks, names, waiter->shared);
@@ -130,7 +128,6 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
     if (!queue)
         return true;
     waiter->next = NULL;
-    waiter->fair = fair;
     *(queue->first ? &queue->last->next : &queue->first) = waiter;
     queue->last = waiter;
     if (queue->first != waiter)
@@ -263,7 +260,7 @@ void rl_queues_open(struct rl_locks *locks)
 /* A lock that is free on a node in quarantine is not available there before the end of the quarantine. */
 static struct quorum_waiting_event answer(const struct rl_node *node, const redisReply *reply, bool is_semaphore)
 {
-    long long left = reply->element[RL_WAIT_REMAINING]->integer, ahead = reply->element[RL_WAIT_AHEAD]->integer;
+    long long left = reply->element[RL_WAIT_REMAINING]->integer;
     long long holder = reply->element[RL_WAIT_RECORD]->integer;
     quorum_time now = rl_now();
     quorum_duration remaining = left < 0 ? QUORUM_NEVER : (quorum_duration)left * QUORUM_MILLISECOND;
@@ -273,7 +270,7 @@ static struct quorum_waiting_event answer(const struct rl_node *node, const redi
         .now = now,
         .node = node->index,
         .remaining = withheld > remaining ? withheld : remaining,
-        .ahead = ahead < 0 ? 0 : (unsigned)ahead,
+        .behind = reply->element[RL_WAIT_AHEAD]->integer > 0,
         .holder = is_semaphore || holder < 0 ? 0 : (uint64_t)holder,
     };
 }
@@ -309,14 +306,14 @@ static void looked_at(struct rl_round *round, unsigned node, const struct rl_vot
 }
 
 /*
- * A fair waiter is behind all earlier ones, even if the clocks differ. And if no majority has the waiter's old place,
+ * A waiter is behind all earlier ones, even if the clocks differ. And if no majority has the waiter's old place,
  * because nodes have moved it to the tail, it takes the later place on the other nodes, too. Otherwise each of several
  * waiters could be the first on some nodes indefinitely, and hold the nodes that the others lack.
  */
 static bool raise_ticket(struct rl_queue *queue)
 {
     uint64_t ticket = queue->ticket, place = quorum_waiting_place(queue->place, queue->locks->nodes->count);
-    if (queue->fair && !queue->raised && queue->seen >= ticket) {
+    if (!queue->raised && queue->seen >= ticket) {
         queue->raised = true;
         ticket = queue->seen + 1;
     }
@@ -356,7 +353,6 @@ static void look(struct rl_queue *queue)
     }
     queue->looking->ticket = queue->ticket;
     rl_handover_offer(queue, queue->looking);
-    queue->looking->fair = queue->fair;
     queue->looking->owner = queue;
     queue->looking->replied = looked_at;
     queue->looking->decided = looked;
@@ -442,12 +438,11 @@ static int slot_of(const char *name, size_t *size)
     return slot;
 }
 
-void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const char *key, size_t size)
+void rl_queues_wake(struct rl_locks *locks, unsigned node, const char *key, size_t size)
 {
     assert(node < locks->nodes->count);
     size_t prefix = strlen(locks->core->options.prefix);
-    const struct quorum_waiting_event event = {
-        .type = QUORUM_WAITING_NOTIFIED, .now = rl_now(), .node = node, .ahead = ahead};
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_NOTIFIED, .now = rl_now(), .node = node};
     if (size <= prefix || rl_guard_withholds(&locks->nodes->node[node], event.now) > 0)
         return;
     const char *name = key + prefix; /* the slot's infix is looked for in it alone: the prefix may end with one */

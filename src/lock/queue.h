@@ -36,7 +36,6 @@ struct rl_waiter {
     quorum_duration minimum_validity;
     /* A majority has handed the lock over, to the round's lease. */
     void (*handed)(struct rl_waiter *waiter, struct rl_round *round);
-    bool fair;
     bool shared;   /* a reader: tries together with the other readers */
     uint64_t turn; /* the queue's `turns` at its last attempt */
     /* Its turn: try to take the lock, then call rl_queue_tried() or rl_queue_leave(). */
@@ -60,11 +59,10 @@ struct rl_queue {
     uint64_t seen;                    /* the largest ticket that a node had seen before */
     uint64_t place[QUORUM_NODES_MAX]; /* by node: a later place, as of its last reply; 0: the ticket */
     uint64_t turns;                   /* the number of turns of the first waiter */
-    bool fair;
-    bool attempting; /* waiters are making attempts */
-    bool again;      /* another turn must follow, for a new first waiter */
-    bool raised;     /* the ticket has been raised above `seen` */
-    bool hot;        /* the last waiter that got the lock was handed it: the next one will find it held */
+    bool attempting;                  /* waiters are making attempts */
+    bool again;                       /* another turn must follow, for a new first waiter */
+    bool raised;                      /* the ticket has been raised above `seen` */
+    bool hot; /* the last waiter that got the lock was handed it: the next one will find it held */
 };
 
 struct rl_queues {
@@ -78,7 +76,7 @@ void rl_queues_open(struct rl_locks *locks);
 
 /* Adds a waiter at the tail. true: it is the first, and must try at once. Without memory it is not queued, and its
  * queue is NULL. */
-bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter, bool fair);
+bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter);
 
 /* Removes a waiter, with the round that it won or NULL. The next waiter gets its turn. */
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won);
@@ -102,7 +100,7 @@ bool rl_queue_can_be_notified(const struct rl_waiter *waiter);
 
 /* From the listeners: a node notifies this client that the lock of this key is free; a node's messages reach this
  * client from now on, or no longer do. */
-void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const char *key, size_t size);
+void rl_queues_wake(struct rl_locks *locks, unsigned node, const char *key, size_t size);
 void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening);
 
 /* For handover.c: passes an event to the first waiter's rules. */

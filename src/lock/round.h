@@ -23,7 +23,7 @@ struct rl_round {
     char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */
     uint64_t fence;                  /* the fencing token to send; 0: none */
     enum rl_command_kind command : 8;
-    bool fair;
+    bool waits;        /* GRANT: of an acquire that would wait: it leaves a free lock to those that wait already */
     bool hands_over;   /* RELEASE: of a lock that was held; the next waiter may get it */
     quorum_nodes kept; /* nodes that get the release when they are connected again */
     struct quorum_round rules;

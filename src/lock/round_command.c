@@ -10,8 +10,6 @@
 #include "src/lock/round.h"
 #include "src/node/limits.h"
 
-#define TICKET_LAST ((1ull << 53) - 1) /* above every waiter's ticket; exact in Lua */
-
 /* The one key of a plain lock. */
 static void add_lock_key(struct rl_round_command *built, const struct rl_lease *lease)
 {
@@ -89,6 +87,7 @@ static void grant(struct rl_round_command *built, const struct rl_round *round, 
     add_fence(built, lease, round->fence);
     add_mode(built, lease);
     add_slot(built, lease);
+    rl_command_add(&built->command, round->waits ? "1" : "0", 1);
 }
 
 static void keep(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
@@ -169,20 +168,12 @@ static const char *offer(struct rl_round_command *built, const struct rl_round *
     return built->offer;
 }
 
-static const char *waiting_task(enum rl_command_kind command)
-{
-    return command == RL_COMMAND_TRY ? "try" : command == RL_COMMAND_TAKE ? "take" : "enqueue";
-}
-
-/* A try has no name and the last ticket: every waiter is ahead of it, this client's own included. */
 static void wait(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
 {
-    bool tries = round->command == RL_COMMAND_TRY;
     call(built, RL_SCRIPT_WAIT, use_eval, round->lease);
-    rl_command_add_text(&built->command, tries ? "" : waiter_name(built, round->lease));
-    rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, tries ? TICKET_LAST : round->ticket));
-    rl_command_add_text(&built->command, round->fair ? "1" : "2");
-    rl_command_add_text(&built->command, waiting_task(round->command));
+    rl_command_add_text(&built->command, waiter_name(built, round->lease));
+    rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, round->ticket));
+    rl_command_add_text(&built->command, round->command == RL_COMMAND_TAKE ? "take" : "enqueue");
     add_token(built, round->lease);
     add_ttl(built, round);
     add_fence(built, round->lease, round->fence);
@@ -231,7 +222,6 @@ bool rl_round_command_format(struct rl_round_command *built, const struct rl_rou
     case RL_COMMAND_TRUST:
         rl_guard_command(round->locks->nodes, NULL, RL_GUARD_TRUST, use_eval, &built->command, &built->guard);
         break;
-    case RL_COMMAND_TRY:
     case RL_COMMAND_TAKE:
     case RL_COMMAND_ENQUEUE:
         wait(built, round, use_eval);

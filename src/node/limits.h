@@ -36,7 +36,7 @@ _Static_assert(sizeof RL_ALIVE_SUFFIX - 1 <= RL_SUFFIX_MAX && sizeof RL_FREE_SUF
 #define RL_QUEUE_RECENT_MS 500
 _Static_assert(RL_QUEUE_LIFE_MS - RL_QUEUE_RECENT_MS > RL_WAITER_LIFE_MS, "a queue lives longer than its waiters");
 
-/* A waiter with an entry this fresh is alive: no second waiter is woken in case it is dead. */
+/* A waiter with an entry this fresh may be handed the lock; its validity counts from then. */
 #define RL_WAITER_FRESH_MS 200
 
 /* The largest ticket that counts: a wall clock in the year 2112, in microseconds. Another program wrote a larger one, or

@@ -101,15 +101,15 @@ static void handed(struct rl_listener *listener, const char *at, const char *end
     nodes->events->handed(nodes->client, listener->node->index, &handed);
 }
 
-/* The message is one digit, the number of live waiters ahead of this client, and the key. */
+/* A wake-up is '0' and the key. */
 static void take_message(struct rl_listener *listener, const redisReply *text)
 {
     if (text->type == REDIS_REPLY_STRING && text->len > 1 && text->str[0] == 'G')
         handed(listener, text->str + 1, text->str + text->len);
-    if (text->type != REDIS_REPLY_STRING || text->len < 2 || text->str[0] < '0' || text->str[0] > '9')
+    if (text->type != REDIS_REPLY_STRING || text->len < 2 || text->str[0] != '0')
         return;
-    listener->node->nodes->events->woken(listener->node->nodes->client, listener->node->index,
-                                         (unsigned)(text->str[0] - '0'), text->str + 1, (size_t)text->len - 1);
+    listener->node->nodes->events->woken(listener->node->nodes->client, listener->node->index, text->str + 1,
+                                         (size_t)text->len - 1);
 }
 
 /* false: an error, or no reply to a subscriber. */

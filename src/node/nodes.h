@@ -47,7 +47,7 @@ struct rl_nodes_events {
     /* The node's second connection is up, or failed. */
     void (*listener_changed)(redlock_client *client);
     /* The node notifies this client that the lock of this key is free; `ahead` live waiters are ahead of it. */
-    void (*woken)(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size);
+    void (*woken)(redlock_client *client, unsigned node, const char *key, size_t size);
     void (*handed)(redlock_client *client, unsigned node, const struct rl_handed *handed);
 };
 

@@ -278,7 +278,6 @@ struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *rep
         return own_key(reply, RL_KEY_UNANNOUNCED);
     case RL_COMMAND_QUERY:
         return query(reply);
-    case RL_COMMAND_TRY:
     case RL_COMMAND_TAKE:
     case RL_COMMAND_ENQUEUE:
         return wait(reply, command != RL_COMMAND_ENQUEUE);

@@ -16,7 +16,6 @@ enum rl_command_kind {
     RL_COMMAND_RELEASE,
     RL_COMMAND_QUERY,
     RL_COMMAND_TRUST,
-    RL_COMMAND_TRY,     /* take the lock if no client waits for it */
     RL_COMMAND_TAKE,    /* take the lock in turn, or enter the queue */
     RL_COMMAND_ENQUEUE, /* enter the queue, or refresh the entry */
     RL_COMMAND_DEQUEUE  /* leave the queue */

@@ -20,6 +20,7 @@ static const struct {
     const char *says;
 } wrong[] = {
     {"[redlock]\nnodes = a\nttl 10s\n", "file:3: neither 'key = value'"},
+    {"fair = yes", "'fair' is no longer a key, because waiting is always fair: remove the line"},
     {"nodes = a\ncolour = red\n", "file:2: there is no key 'colour'"},
     {"nodes = a\n[other]\nttl = 1s\n", "file:3: there is no section [other]"},
     {"; first\n\nttl = 10x\n", "file:3: ttl: '10x' is not a duration"},

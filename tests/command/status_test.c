@@ -128,7 +128,7 @@ TEST(shared_nodes, the_permits_of_a_semaphore_that_are_taken)
 TEST(shared_nodes, the_lock_of_a_reader)
 {
     const char *key = real_key("readers");
-    struct program *run = run_with("--shared --fair", key);
+    struct program *run = run_with("--shared", key);
     program_output_has(status(key, ""), "' held on "); /* a majority suffices to begin */
     json_is(status(key, "--json"), ".resources[0] | [.state, .token] | join(\" \")", "held (shared)");
     is_not_handed_on(run, key, "is shared: only its redlock run can extend or release a reader's lock");

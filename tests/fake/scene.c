@@ -395,7 +395,7 @@ static bool is_script(const struct resp_command *command, enum rl_script_id id)
 /* Is it a waiter's script that acquires the lock if it is free? */
 static bool is_taking(const struct resp_command *command)
 {
-    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 17 && resp_argument_is(&command->argv[7], "take");
+    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 16 && resp_argument_is(&command->argv[6], "take");
 }
 
 static bool is_sent(const struct resp_command *command, enum sent what)
@@ -418,7 +418,7 @@ const char *scene_token(const struct fake_record *record)
     if (resp_command_is(command, "SET"))
         return command->argv[2].data;
     if (is_taking(command))
-        return command->argv[8].data;
+        return command->argv[7].data;
     size_t first = 3 + strtoul(command->argv[2].data, NULL, 10); /* the first argument after the keys */
     return first < command->argc ? command->argv[first].data : "";
 }

@@ -171,7 +171,6 @@ static bool have_undone(unsigned first, const char *token)
 TEST(success, silent_nodes_get_the_undo_before_the_next_poll)
 {
     char token[REDLOCK_TOKEN_SIZE];
-    options.fair = true;
     scene_attach();
     scene_hold_on(0, 5, "stock");
     start();
@@ -234,7 +233,6 @@ static bool removes_waiter(unsigned node, enum sent what)
  * token there is no offer, whose withdrawal would remove the waiter. */
 TEST(success, winner_leaves_the_queue_where_the_reply_was_late)
 {
-    options.fair = true;
     options.fence = true;
     scene_attach();
     scene_hold_on(0, 5, "stock");
@@ -474,12 +472,11 @@ TEST(ends, a_cancellation_outlives_its_client)
 
 static char place[REDLOCK_TOKEN_SIZE]; /* the token of the offer, which is withdrawn when the waiter leaves */
 
-static void wait_fairly(void)
+static void wait_queued(void)
 {
     scene_attach();
     options.cancellation = scene_cancellation();
     scene_hold_on(0, 5, "stock");
-    options.fair = true;
     start();
     rest_until_notified();
     snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token);
@@ -509,7 +506,7 @@ static void expect_withdrawals(const char *command, bool dequeue, unsigned most)
 /* The client sends the script's text only once, even if the node replies NOSCRIPT again. */
 TEST_ROWS(ends, a_place_is_given_up_where_the_script_is_forgotten, 2)
 {
-    wait_fairly();
+    wait_queued();
     scene_each(0, 5, fake_server_forget_scripts);
     const struct fake_rule again = {.command = "EVAL", .argument = place, .skip = true, .reply = FAKE_NOSCRIPT};
     if (_i == 1)
@@ -525,7 +522,7 @@ TEST_ROWS(ends, a_place_is_kept_for_the_next_waiter, 2)
 {
     struct answer second;
     const struct fake_rule busy = {.argument = place, .count = 1, .skip = true, .reply = FAKE_BUSY};
-    wait_fairly();
+    wait_queued();
     if (_i == 0)
         scene_each(0, 5, fake_server_forget_scripts);
     else
@@ -661,30 +658,6 @@ TEST(ends, waiters_that_all_fail_at_once_do_not_nest_on_the_stack)
     scene.keys_may_stay = true;
 }
 
-/* One of the two waiters is fair, the other is not. Every script of the second one has its own setting. */
-TEST_ROWS(ends, next_waiter_is_as_fair_as_it_asked_to_be, 2)
-{
-    struct answer first, second;
-    redlock_acquire_options after = options;
-    const struct fake_record *record;
-    scene_attach();
-    options.cancellation = scene_cancellation();
-    hold_majority();
-    options.fair = _i == 1;
-    after.fair = _i == 0;
-    scene_start_acquire(&first, "stock", &options);
-    scene_start_acquire(&second, "stock", &after);
-    scene_wait_for_sent(0, SENT_WAIT, 1);
-    redlock_cancel(scene.cancellation);
-    ck_assert_status(scene_wait(&first), REDLOCK_CANCELLED);
-    unsigned before = scene_count(0, SENT_WAIT);
-    scene_wait_for_sent(0, SENT_WAIT, before + 3); /* one of the first waiter's may be among them */
-    for (unsigned i = before + 1; (record = scene_sent(0, SENT_WAIT, NULL, i, NULL)); i++)
-        ck_assert(resp_argument_is(&record->command->argv[6], after.fair ? "1" : "2"));
-    let_go_of_majority();
-    ck_assert_status(scene_wait(&second), REDLOCK_OK);
-}
-
 /* The key looks like a slot of a semaphore whose name ends within the prefix, so its resource would have a negative size. */
 TEST(ends, a_prefix_may_end_like_the_name_of_a_slot)
 {
@@ -694,7 +667,7 @@ TEST(ends, a_prefix_may_end_like_the_name_of_a_slot)
     scene_hold_on(0, 3, key);
     scene_start_acquire(&answer, "7", &options);
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    rl_queues_wake(&scene.client->locks, 0, 0, key, sizeof key - 1);
+    rl_queues_wake(&scene.client->locks, 0, key, sizeof key - 1);
     scene_let_go_on(0, 3, key);
     assert_acquired();
 }

@@ -140,8 +140,8 @@ static struct quorum_waiting_event waiting_event(struct fuzz_input *input, const
     event.type = (enum quorum_waiting_event_type)(kind % (QUORUM_WAITING_WOKEN + 1));
     event.in_the_way = kind & 64;
     event.misplaced = kind & 128;
-    event.ahead = fuzz_byte(input) % 10;
-    event.holder = event.ahead % 3;
+    event.behind = fuzz_byte(input) % 2;
+    event.holder = fuzz_byte(input) % 3;
     event.remaining = any_duration(input);
     event.rest_until = quorum_time_add(now, event.remaining);
     if ((event.type == QUORUM_WAITING_TRIED && !waiting->trying) ||
@@ -159,7 +159,7 @@ static void check_waiting(const struct quorum_waiting *before, const struct quor
     fuzz_require(!was_busy || (!actions.attempt && !actions.look), "two things at once");
     fuzz_require(!actions.attempt || after->trying, "an attempt that it does not know of");
     fuzz_require(!actions.look || after->looking, "a look that it does not know of");
-    quorum_nodes heard = before->free | before->second | quorum_node(event->node);
+    quorum_nodes heard = before->free | quorum_node(event->node);
     bool may_withdraw = before->give_up_at <= event->now || event->type == QUORUM_WAITING_HANDED;
     fuzz_require(!actions.withdraw || (actions.attempt && may_withdraw), "a hand-over that is given back too early");
     bool is_own_idea = after->probing || before->terms.last_attempt <= event->now || actions.withdraw;
@@ -176,11 +176,10 @@ static void check_waiting(const struct quorum_waiting *before, const struct quor
 static void run_waiting(struct fuzz_input *input)
 {
     struct quorum_waiting_terms terms = {.nodes = 1 + fuzz_byte(input) % QUORUM_NODES_MAX,
-                                         .width = 1 + fuzz_byte(input) % 2,
                                          .refresh = any_duration(input),
-                                         .stand_in = any_duration(input)};
+                                         .margin = any_duration(input)};
     terms.patience = terms.refresh;
-    terms.watch = terms.last_attempt = terms.stand_in;
+    terms.watch = terms.last_attempt = terms.margin;
     struct quorum_waiting waiting, before;
     quorum_waiting_init(&waiting, &terms);
     waiting.listening = fuzz_number(input) & quorum_all(terms.nodes);
@@ -189,7 +188,7 @@ static void run_waiting(struct fuzz_input *input)
         const struct quorum_waiting_event event = waiting_event(input, &waiting, now);
         before = waiting;
         check_waiting(&before, &waiting, quorum_waiting_step(&waiting, &event), &event);
-        bool pauses = terms.refresh >= QUORUM_MILLISECOND && terms.stand_in >= QUORUM_MILLISECOND;
+        bool pauses = terms.refresh >= QUORUM_MILLISECOND && terms.margin >= QUORUM_MILLISECOND;
         quorum_time deadline = quorum_waiting_deadline(&waiting);
         fuzz_require(!pauses || deadline > now || deadline == QUORUM_NEVER, "woken without a pause");
     }

@@ -290,7 +290,6 @@ static void step_acquire(struct fuzz_input *input)
     unsigned how = fuzz_byte(input);
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     options.wait_ms = how & 1 ? 500 : 0;
-    options.fair = how >> 1 & 1;
     options.no_renewal = how >> 2 & 1;
     options.keep_waiting = how >> 3 & 1;
     options.notify_before_ms = how & 16 ? 300 : 0;

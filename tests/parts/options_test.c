@@ -312,7 +312,6 @@ static const struct {
     const char *text;
     redlock_acquire_options options;
 } contradictions[] = {
-    {"fair is 2; it must be 0 or 1", {.fair = 2}},
     {"keep_waiting is 7; it must be 0 or 1", {.keep_waiting = 7}},
     {"all_answers is 2; it must be 0 or 1", {.all_answers = 2}},
     {"no_renewal is 4294967295; it must be 0 or 1", {.no_renewal = UINT32_MAX}},

@@ -60,7 +60,7 @@ static void wait_in_the_queue(redlock_client *client, size_t k)
 {
     redlock_lock *theirs = held_acquire(other, real_key("waited"), REDLOCK_WAIT_MS(REAL_SOON_MS)), *ours;
     pthread_t releasing;
-    const redlock_acquire_options *how = REAL_WITH(.wait_ms = REAL_SOON_MS, .fair = k % 2);
+    const redlock_acquire_options *how = REAL_WITH(.wait_ms = REAL_SOON_MS);
     ck_assert_int_eq(pthread_create(&releasing, NULL, release_soon, theirs), 0);
     int status = redlock_acquire(client, real_key("waited"), how, &ours, NULL);
     pthread_join(releasing, NULL);

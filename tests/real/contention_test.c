@@ -25,7 +25,6 @@ static const struct contest {
     {"a semaphore, while nodes hang and resume", {.permits = PERMITS}, .nodes_hang = true},
     {"neighbouring pairs", .overlap = true, .one_client = true},
     {"readers and writers of pairs", .overlap = true, .readers = true},
-    {"fair readers and writers of pairs", {.fair = 1}, .overlap = true, .readers = true},
 };
 
 /* --- The witness --- */

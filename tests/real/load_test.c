@@ -98,7 +98,6 @@ static void churn_once(uint64_t *random)
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     options.wait_ms = random_below(random, 2) ? random_below(random, 300) : 0;
     options.ttl_ms = 200 + random_below(random, 2000);
-    options.fair = random_below(random, 4) == 0;
     options.no_renewal = random_below(random, 4) == 0;
     options.fence = random_below(random, 2);
     resource_name(random_below(random, CHURN_RESOURCES), name);

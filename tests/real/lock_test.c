@@ -136,7 +136,7 @@ TEST(lock, a_query_counts_live_waiters)
     struct waiter waiter;
     redlock_state state;
     redlock_lock *lock = held_acquire(face, key, NULL);
-    waiter_start(&waiter, real_open(BLOCKING_FACE), key, *REAL_WITH(.fair = 0));
+    waiter_start(&waiter, real_open(BLOCKING_FACE), key, *REAL_WITH(.shared = 0));
     clients_await_waiters(face, key, 1);
     cluster_integer(cluster, 0, "ZADD", real_key("lock") ":redlock:queue", "1", "dead", NULL);
     real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);

@@ -99,11 +99,11 @@ static void hand_over(struct face *face, struct face *other, redlock_lock *lock,
     ck_assert(real_nothing_left(face));
 }
 
-static void hand_over_plain(struct face *face, struct face *other, bool fair)
+static void hand_over_plain(struct face *face, struct face *other)
 {
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
     held_everywhere(face, KEY_WITH(""), lock); /* otherwise the waiter may be first on the slowest node */
-    hand_over(face, other, lock, *REAL_WITH(.fair = fair));
+    hand_over(face, other, lock, *REAL_WITH(.shared = 0));
 }
 
 /* A lock is extended, renewed and healed, and a client that it excludes waits for it. */
@@ -162,8 +162,7 @@ static void do_everything(int i)
 {
     struct face *face = open_user(i), *other = open_user(BLOCKING_FACE);
     break_a_link(face);
-    hand_over_plain(face, other, false);
-    hand_over_plain(face, other, true);
+    hand_over_plain(face, other);
     wait_in_vain(face, other);
     hold_each_kind(face, other);
     held_close(other);
@@ -276,7 +275,7 @@ TEST(rights, a_release_works_without_the_rights_of_a_waiter)
         return;
     make_cluster(published_rights_without(waiting_rights));
     struct face *face = open_user(_i), *other = open_friend();
-    hand_over_plain(face, other, false);                               /* the waiter finds the free lock by polling */
+    hand_over_plain(face, other);                                      /* the waiter finds the free lock by polling */
     real_until(face, have_findings(face, REDLOCK_FINDING_NO_PUBLISH)); /* the slowest node replies after the decision */
     ck_assert(have_findings(other, 0));
 }
@@ -338,17 +337,17 @@ TEST(rights, waiter_without_hset_leaves_no_key_without_expiry)
 static const struct {
     const char *right;
     uint32_t guard, finding;
-    bool scripted; /* the acquire is the waiters' script; otherwise a SET */
+    bool scripted; /* the acquire is a script; otherwise a SET */
+    bool held;     /* it waits behind another client */
 } missing[] = {
-    {"+info", 1, REDLOCK_FINDING_NOT_PERMITTED, true},
-    {"+time", 1, REDLOCK_FINDING_NOT_PERMITTED, true},
-    {"+get", 1, REDLOCK_FINDING_NOT_PERMITTED, true},
-    {"+get", 1, REDLOCK_FINDING_NOT_PERMITTED, false},
-    {"+time", 0, 0, true},
-    {"+get", 0, 0, true},
-    {"+exists", 0, 0, true},
-    {"+mget", 0, 0, true},
-    {"+pttl", 0, 0, true},
+    {"+info", 1, REDLOCK_FINDING_NOT_PERMITTED, true, false},
+    {"+time", 1, REDLOCK_FINDING_NOT_PERMITTED, true, false},
+    {"+get", 1, REDLOCK_FINDING_NOT_PERMITTED, true, false},
+    {"+get", 1, REDLOCK_FINDING_NOT_PERMITTED, false, false},
+    {"+time", 0, 0, true, false},
+    {"+exists", 0, 0, true, false},
+    {"+mget", 0, 0, true, false},
+    {"+pttl", 0, 0, true, true},
 };
 
 TEST_ROWS(rights, missing_right_ends_waiting_as_misconfigured, ROWS(missing))
@@ -358,14 +357,16 @@ TEST_ROWS(rights, missing_right_ends_waiting_as_misconfigured, ROWS(missing))
     redlock_options options = user_options();
     make_cluster(published_rights_without(missing[_i].right));
     options.guard = missing[_i].guard;
+    redlock_lock *lock = missing[_i].held ? held_acquire(open_friend(), RESOURCE, NULL) : NULL;
     struct face *face = held_open(BLOCKING_FACE, NULL, &options);
     uint32_t scripted = missing[_i].scripted;
-    held_refuse(face, RESOURCE, REAL_WITH(.fair = scripted, .fence = scripted, .wait_ms = REAL_SOON_MS),
-                REDLOCK_MISCONFIGURED);
+    held_refuse(face, RESOURCE, REAL_WITH(.fence = scripted, .wait_ms = REAL_SOON_MS), REDLOCK_MISCONFIGURED);
     ck_assert_uint_ge(result.refused, NODES / 2 + 1);
     if (missing[_i].finding)
         real_until(face, have_findings(face, missing[_i].finding));
     ck_assert_ptr_null(strstr(redlock_result_text(&result), "f_")); /* the script's hash would not help an operator */
+    if (lock)
+        real_status(redlock_release(&lock, NULL), REDLOCK_OK, &result);
 }
 
 REAL_PROGRAM("real_rights")

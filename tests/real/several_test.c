@@ -237,7 +237,6 @@ TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
     int slow = 0;
     for (int i = 0; i < 6; i++) {
         redlock_lock *first = take(face, i % 3 ? "a" : "b"), *last = take(face, i % 3 ? "b" : "a");
-        options.fair = (uint32_t)(i & 1);
         waiter_start(&waiter, other, A, options);
         clients_await_waiters(face, A, 1);
         clients_await_waiters(face, B, 1);

@@ -387,7 +387,6 @@ static void acquire(struct sim_slot *slot)
     options.no_renewal = sim_random_chance(random, 250);
     options.cap_ms = sim_random_chance(random, 100) ? 2 * options.ttl_ms : 0;
     options.notify_before_ms = sim_random_chance(random, 200) ? options.ttl_ms / 4 : 0;
-    options.fair = config->fair && sim_random_chance(random, config->fair);
     options.fence = config->fence && sim_random_chance(random, config->fence);
     options.owner = sim_random_chance(random, 300) ? process : NULL;
     options.event = event;
@@ -401,9 +400,9 @@ static void acquire(struct sim_slot *slot)
     plan_cancellation(slot, &options,
                       options.wait_ms > 0 ? (quorum_duration)options.wait_ms * QUORUM_MILLISECOND
                                           : 5 * QUORUM_MILLISECOND);
-    SIM_TRACE(sim_client_name(process), "acquires %s for %u ms, waiting up to %lld ms%s%s",
+    SIM_TRACE(sim_client_name(process), "acquires %s for %u ms, waiting up to %lld ms%s",
               sim_holding_name(&slot->holding), options.ttl_ms, (long long)options.wait_ms,
-              options.fair ? ", fairly" : "", options.no_renewal ? ", without renewal" : "");
+              options.no_renewal ? ", without renewal" : "");
     start(slot, &options);
 }
 

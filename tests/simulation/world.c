@@ -137,7 +137,6 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
     config->resources = (unsigned)sim_random_between(&random, 1, contended ? SIM_CONTENDED : SIM_RESOURCES_MAX);
     config->slots = (unsigned)sim_random_between(&random, 1, SIM_SLOTS_MAX);
     config->operations = (unsigned)sim_random_between(&random, 300, 1500);
-    config->fair = sim_random_chance(&random, 500) ? 0 : (unsigned)sim_random_below(&random, 1001);
     config->fence = sim_random_chance(&random, 400) ? 0 : (unsigned)sim_random_below(&random, 1001);
     config->exact_walls = sim_random_chance(&random, 500);
     draw_times(config, &random);

@@ -249,7 +249,6 @@ struct sim_config {
     uint32_t max_ttl_ms;
     uint32_t ttl_ms[3];    /* the ttls of locks */
     bool differ;           /* every second client has a smaller max_ttl_ms, which is the ttl of its locks */
-    unsigned fair;         /* per mille of the acquires */
     unsigned fence;        /* per mille: with a fencing token */
     unsigned shared;       /* per mille of the acquires: with other readers */
     unsigned several;      /* per mille: on several resources */

@@ -94,7 +94,6 @@ static void plan(struct worker *worker, unsigned extra_ms)
     worker->options.ttl_ms = 400 + random_below(&worker->random, MAX_TTL_MS - 400);
     worker->options.cancellation = cancellation;
     worker->options.fence = 1;
-    worker->options.fair = kind % 4 == 0;
     worker->options.event = on_event;
     worker->options.event_arg = worker;
     worker->options.no_renewal = kind >= 98;

@@ -1,12 +1,16 @@
 -- Grants a lock on all its keys, or on none.
 -- KEYS: locks; or a semaphore, whose slots are the locks. ARGV: token, ttl in ms, proposed fencing token (0: none), life
 -- of its record in ms (0: forever), mode (exclusive or shared); for a semaphore the number of its slots (otherwise 0)
--- and the slot to take.
+-- and the slot to take. waits: 1: the acquire has time to wait, and leaves a free lock to those that wait already; their
+-- queue has a key ':redlock:free'.
 -- Answers the largest fencing record from before; -1: held by another client, minus one bit for each free slot.
-local token, ttl, fence, fence_life, mode, slots, wanted = unpack(ARGV)
+local token, ttl, fence, fence_life, mode, slots, wanted, waits = unpack(ARGV)
 local call = redis.call
 if slots ~= '0' then
   -- include slots
+  if waits == '1' and call('EXISTS', KEYS[1] .. RL_FREE_SUFFIX) == 1 then
+    return -1
+  end
   if call('EXISTS', slot(KEYS[1], wanted)) == 1 then
     return -1 - free_slots(KEYS[1], tonumber(slots))
   end
@@ -17,7 +21,7 @@ if mode == 'shared' then
   -- include fence
   -- include shared
   for _, key in ipairs(KEYS) do
-    if not is_open(key) or is_held_off(key, '+inf') then
+    if not is_open(key) or is_held_off(key, '+inf', waits == '1' and call('EXISTS', key) == 0) then
       return -1
     end
   end
@@ -26,7 +30,11 @@ if mode == 'shared' then
   end
   return largest(KEYS)
 end
-if call('EXISTS', unpack(KEYS)) > 0 then
+local names = {unpack(KEYS)}
+for i, key in ipairs(waits == '1' and KEYS or {}) do
+  names[#KEYS + i] = key .. RL_FREE_SUFFIX
+end
+if call('EXISTS', unpack(names)) > 0 then
   return -1
 end
 -- include fence

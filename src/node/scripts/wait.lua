@@ -1,24 +1,23 @@
 -- Enqueues a waiter, or refreshes its entry; takes the lock if that is requested, and it is this waiter's turn.
--- It is its turn if the lock is free, and fewer than `width` live waiters are ahead. For readers a lock that readers
--- hold is free, and only writers are ahead.
+-- It is its turn if the lock is free, and no live waiter is ahead. For readers a lock that readers hold is free, and only
+-- writers are ahead.
 -- KEYS: locks, which are taken all or none; or a semaphore. ARGV: waiter: its name in the queues, which for a reader
--- ends with ' r'. ticket: its place. width: see above. task: enqueue; take: take the lock, or enqueue; try: take it, but
--- do not enqueue. token. ttl: in ms. fence: the proposed fencing token (0: none). fence_life: of its record, in ms (0:
+-- ends with ' r'. ticket: its place. task: enqueue; take: take the lock, or enqueue. token. ttl: in ms. fence: the proposed fencing token (0: none). fence_life: of its record, in ms (0:
 -- forever). mode: exclusive or shared. slots: a semaphore's number of slots (otherwise 0). wanted: the slot to take (-1:
 -- none; it is free if any slot is). subscribed: 1: the waiter is subscribed on this node, 0. offer: for a hand-over ('':
 -- none), as include/handing.lua reads it.
 -- Answers {taken, remaining, ahead, seen, record}
 --   taken: 1 or 0. RL_WAIT_HANDED: no, but the lock has been handed over to this waiter.
 --   remaining: ms until the lock is free. 0: it is free, -1: it does not expire.
---   ahead: live waiters ahead of this one, counted up to width.
+--   ahead: 1 if a live waiter is ahead of this one, otherwise 0.
 --   seen: of a new entry, the largest ticket before it. Below 0: minus the later ticket that the entry has here.
 --   record: if taken, the largest fencing record from before. If not, of a semaphore one bit for each free slot, of a
 --   lock a number for the token of a foreign holder (0: none).
-local waiter, ticket, width, task, token, ttl, fence, fence_life, mode, slots, wanted, subscribed, offer = unpack(ARGV)
+local waiter, ticket, task, token, ttl, fence, fence_life, mode, slots, wanted, subscribed, offer = unpack(ARGV)
 local call = redis.call
 -- include shared
-local shared, limit = mode == 'shared', width
-width, slots = tonumber(width), tonumber(slots)
+local shared = mode == 'shared'
+slots = tonumber(slots)
 -- include slots
 local function lock_of(key)
   return slots > 0 and slot(key, wanted) or key
@@ -37,10 +36,6 @@ local function foreign_holder(key, holder)
     number = (31 * number + string.byte(holder, i)) % 4294967296
   end
   return math.max(number, 1)
-end
--- The first waiter of a free lock is woken by the waiters behind it, which cannot take it.
-local function is_to_wake(remaining)
-  return remaining == 0 and (task == 'enqueue' or task == 'take' and width == 1)
 end
 -- The remaining time of one key's lock, and the waiters ahead of this one.
 local function look(key)
@@ -75,38 +70,35 @@ local function look(key)
   local bound, mine, ahead, head, woken, dropped, entries = ticket, nil, 0, nil, nil, nil, nil
   repeat
     ahead, head, dropped = 0, nil, 0
-    local others = shared and {} or call('ZRANGEBYSCORE', queue, '-inf', '(' .. bound, 'LIMIT', '0', limit)
+    local others = shared and {} or call('ZRANGEBYSCORE', queue, '-inf', '(' .. bound, 'LIMIT', '0', '1')
     entries = call('HMGET', alive, waiter, ' seen', ' writer', unpack(others))
     mine = mine or entries[1] and call('ZSCORE', queue, waiter)
     mine = mine and tonumber(mine) <= RL_TICKET_MOST and mine -- or it enters anew
     if mine and mine ~= bound then
       bound, others, dropped = mine, {}, 1 -- the entry has another place than its ticket's: look from there
     end
-    for i, other in ipairs(others) do
-      local ends = tonumber(string.sub(entries[i + 3] or '', 1, 15)) or 0
-      local wakes = ends >= now and other ~= waiter and not head and other ~= woken and is_to_wake(remaining)
+    local other = others[1]
+    if other then
+      local ends = tonumber(string.sub(entries[4] or '', 1, 15)) or 0
+      -- The waiters behind the first one of a free lock wake it.
+      local wakes = remaining == 0 and ends >= now and other ~= waiter and other ~= woken
       local published = wakes and redis.pcall('PUBLISH', string.match(other, '^%S+'), '0' .. lock_of(key))
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, other)
         call('HDEL', alive, other)
-        dropped = dropped + 1
+        dropped = 1
       elseif other ~= waiter then
-        ahead = ahead + 1
-        head = head or other
-        woken = wakes and other or woken
-      end
-      if ahead >= width then
-        break
+        ahead, head, woken = 1, other, wakes and other or woken
       end
     end
-  until dropped == 0 or ahead >= width -- dead waiters are removed, as in wake()
+  until dropped == 0 or ahead == 1 -- dead waiters are removed, as in wake()
   -- An expired lock has no release that notes the time: a waiter behind others notes it.
   if remaining == 0 and free_since == 0 and ahead > 0 then
     call('SET', free, now, 'PX', RL_QUEUE_LIFE_MS)
   end
   local exists = remaining ~= 0
   if shared then
-    ahead = is_held_off(key, '(' .. bound, width == 1) and width or 0
+    ahead = is_held_off(key, '(' .. bound, not exists) and 1 or 0
     remaining = is_open(key) and 0 or remaining
   end
   return {
@@ -172,10 +164,7 @@ for i, key in ipairs(KEYS) do
   longest = (longest == -1 or remaining == -1) and -1 or math.max(longest, remaining)
   most = math.max(most, looks[i].ahead)
 end
-if task == 'try' and (longest ~= 0 or most >= width) then
-  return {0, longest, most, 0, 0}
-end
-if task ~= 'enqueue' and longest == 0 and most < width then
+if task == 'take' and longest == 0 and most == 0 then
   -- include fence
   local refusal = fence ~= '0' and not shared and objection(KEYS, fence)
   if refusal then

@@ -48,8 +48,8 @@ local function leave(key, token)
   end
   return true
 end
--- A waiting writer keeps new readers out, for 10 s of every 20 s: readers that stay indefinitely must not block other
--- readers indefinitely.
+-- A waiting writer keeps new readers out; of a lock that readers hold for 10 s of every 20 s (not always): readers that
+-- stay indefinitely must not block other readers indefinitely.
 local function is_held_off(key, below, always)
   local alive = key .. RL_ALIVE_SUFFIX
   local since = tonumber(call('HMGET', alive, ' writer')[1] or 0)

@@ -1,8 +1,7 @@
 -- The lock of this key may have become free. Removes the waiter `out` from the queue, if given. If the lock is free,
--- wakes the first live waiter, on the channel that its name begins with; and the second, in case the first is dead,
--- unless the first refreshed its entry just now: waking the second is most of the cost of a hand-over. Readers at the
--- head are woken together, also while other readers hold the lock. freed: the caller has freed the lock, and the text of
--- its ':redlock:free' key, or true. most: the number of waiters to wake, minus one. base: of a slot, the semaphore's key,
+-- wakes the first live waiter, on the channel that its name begins with. Readers at the head are woken together, also
+-- while other readers hold the lock. freed: the caller has freed the lock, and the text of its ':redlock:free' key, or
+-- true. most: the number of readers to wake, minus one. base: of a slot, the semaphore's key,
 -- which has the queue. give: hands the lock over to the first waiter instead, if it can; the caller that also says
 -- `freed` has deleted the key. Returns false if the user may not publish.
 -- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is removed:
@@ -35,7 +34,7 @@ local function wake(key, out, freed, most, base, give)
       local reader, published = string.sub(waiter, -2) == ' r', nil
       local is_fresh = ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS
       if ends >= now then
-        if readers ~= nil and reader ~= readers or not reader and (held or woken == 2) or woken > (most or 7) then
+        if readers ~= nil and reader ~= readers or not reader and held or woken > (most or 7) then
           done = true
           break
         end
@@ -52,7 +51,7 @@ local function wake(key, out, freed, most, base, give)
             return true
           end
         end
-        published = published or redis.pcall('PUBLISH', string.match(waiter, '^%S+'), (reader and 0 or woken) .. key)
+        published = published or redis.pcall('PUBLISH', string.match(waiter, '^%S+'), '0' .. key)
       end
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, waiter)
@@ -63,7 +62,7 @@ local function wake(key, out, freed, most, base, give)
           may_publish = false
         end
         woken, readers, kept = woken + 1, reader, kept + 1
-        if not reader and is_fresh then
+        if not reader then
           done = true
           break
         end

@@ -437,7 +437,7 @@ static void say_command(void)
 #define RECORD "86400000|86400000|0"
 #define MODE   "exclusive|exclusive|shared"
 #define GRANT  "T M F " RECORD " " MODE
-#define TASK   " S 1|1|2 take|take|enqueue|try T M F " RECORD " "
+#define TASK   " S take|take|enqueue T M F " RECORD " "
 
 /* The words after a script's name. */
 static const char *const script_words[RL_SCRIPTS][6] = {
@@ -455,7 +455,8 @@ static const char *const script_words[RL_SCRIPTS][6] = {
                         "K w0_r|w1_r|w2_r|w3_r|w4_r" TASK "shared 3 2|1|0|-1 1|0 O",
                         "K w0|w1|w2|w3|w4" TASK "exclusive 3 2|1|0|-1 1|0 O",
                         "K w0|w1|w2|w3|w4" TASK "exclusive 1|2 0|-1 1|0 O"},
-    [RL_SCRIPT_GRANT] = {"K " GRANT " 0 0", "K " GRANT " 0 0", "K " GRANT " 1 0", "K " GRANT " 3 0|1|2"},
+    [RL_SCRIPT_GRANT] = {"K " GRANT " 0 0 0|1", "K " GRANT " 0 0 0|1", "K " GRANT " 1 0 0|1",
+                         "K " GRANT " 3 0|1|2 0|1"},
     [RL_SCRIPT_KEEP] = {"1 L keep|heal 1 " GRANT, "2 L L keep|heal 2 " GRANT, "2 L L keep|heal 1 " GRANT " 1 " GRANT,
                         "3 L L L keep|heal 1 " GRANT " 2 " GRANT,
                         "5 L L L L L keep|heal 2 " GRANT " 1 " GRANT " 2 " GRANT,
@@ -695,7 +696,7 @@ TEST_ROWS(model, release_ends_the_offer_of_its_token, ROWS(offers))
     const char *text = rl_scripts[RL_SCRIPT_RELEASE].text;
     set_time(INT64_C(1700000000000000));
     run("SET", "lock", "token-1", NULL);
-    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "1", "lock", "w1", "1", "2", "enqueue", "ac", "30000", "0", "0",
+    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "1", "lock", "w1", "1", "enqueue", "ac", "30000", "0", "0",
         "exclusive", "0", "-1", "1", offers[_i].offer, NULL);
     ck_assert_str_eq(run("EVAL", text, "1", "lock", "aa", "w1", offers[_i].undo, "stays", NULL), ":0\r\n");
     const char *entry = run("HGET", "lock:redlock:alive", "w1", NULL);
@@ -710,7 +711,7 @@ static long long life(const char *key)
 
 static void enqueue(const char *waiter, const char *ticket)
 {
-    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "1", "lock", waiter, ticket, "2", "enqueue", "ac", "30000", "0", "0",
+    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "1", "lock", waiter, ticket, "enqueue", "ac", "30000", "0", "0",
         "exclusive", "0", "-1", "1", "", NULL);
 }
 

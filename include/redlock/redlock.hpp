@@ -656,7 +656,7 @@ struct lock_maker;
  * lock */
 
 /* One successful acquire: a redlock_lock. The destructor releases it and drops the result; like release() it waits
- * until a majority has replied. */
+ * until a majority has replied. That of a lock of async_acquire() starts the release, and does not wait. */
 class lock
 {
   public:
@@ -664,7 +664,7 @@ class lock
     lock() noexcept = default;
     lock(lock &&other) noexcept
         : connection_(std::move(other.connection_)), watcher_(std::move(other.watcher_)),
-          handle_(std::exchange(other.handle_, nullptr))
+          handle_(std::exchange(other.handle_, nullptr)), waits_(other.waits_)
     {
     }
     lock &operator=(lock &&other) noexcept
@@ -674,6 +674,7 @@ class lock
             connection_ = std::move(other.connection_);
             watcher_ = std::move(other.watcher_);
             handle_ = std::exchange(other.handle_, nullptr);
+            waits_ = other.waits_;
         }
         return *this;
     }
@@ -820,18 +821,25 @@ class lock
   private:
     friend struct detail::lock_maker;
 
-    lock(std::shared_ptr<detail::connection> connection, std::unique_ptr<detail::watcher> watcher,
-         redlock_lock *handle) noexcept
-        : connection_(std::move(connection)), watcher_(std::move(watcher)), handle_(handle)
+    lock(std::shared_ptr<detail::connection> connection, std::unique_ptr<detail::watcher> watcher, redlock_lock *handle,
+         bool waits) noexcept
+        : connection_(std::move(connection)), watcher_(std::move(watcher)), handle_(handle), waits_(waits)
     {
     }
 
     void drop() noexcept
     {
         redlock_lock *handle = native_handle();
+        if (handle && !waits_ && redlock_release_async(&handle, end_watcher, watcher_.get()) == REDLOCK_OK)
+            watcher_.release(); /* end_watcher() frees it */
         if (handle)
             redlock_release(&handle, nullptr);
         drop_handle(handle != nullptr);
+    }
+
+    static void end_watcher(redlock_client *, const redlock_result *, void *arg) noexcept
+    {
+        delete static_cast<detail::watcher *>(arg);
     }
 
     void drop_handle(bool keep_watcher) noexcept
@@ -846,16 +854,17 @@ class lock
     std::shared_ptr<detail::connection> connection_;
     std::unique_ptr<detail::watcher> watcher_;
     redlock_lock *handle_ = nullptr;
+    bool waits_ = true; /* the destructor waits for the release */
 };
 
 namespace detail
 {
 
 struct lock_maker {
-    static lock make(std::shared_ptr<connection> connection, std::unique_ptr<watcher> watcher,
-                     redlock_lock *handle) noexcept
+    static lock make(std::shared_ptr<connection> connection, std::unique_ptr<watcher> watcher, redlock_lock *handle,
+                     bool waits) noexcept
     {
-        return {std::move(connection), std::move(watcher), handle};
+        return {std::move(connection), std::move(watcher), handle, waits};
     }
     /* The handle, which the caller must release. */
     static redlock_lock *take(lock &from, std::unique_ptr<watcher> &watcher) noexcept
@@ -919,7 +928,7 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
                              : redlock_acquire(client, bytes(resource), &how.native, &handle, &result);
     if (status != REDLOCK_OK)
         return std::nullopt;
-    return lock_maker::make(connection, std::move(how.watch), handle);
+    return lock_maker::make(connection, std::move(how.watch), handle, true);
 }
 
 } // namespace detail
@@ -1420,7 +1429,7 @@ template <class Handler> class asynchronous
         std::unique_ptr<asynchronous> self(static_cast<asynchronous *>(arg));
         lock made;
         if (handle)
-            made = lock_maker::make(std::move(self->connection_), std::move(self->watch), handle);
+            made = lock_maker::make(std::move(self->connection_), std::move(self->watch), handle, false);
         self->complete(*result, std::move(made));
     }
     static void on_done(redlock_client *, const redlock_result *result, void *arg)
@@ -1476,7 +1485,7 @@ template <class Handler> class asynchronous
  * operations have completed, and while a lock with on_event is held. These events run on the executor, too (at a close,
  * on the closing thread); they must not block, nor close the client. Close the client before the context is destroyed.
  * Several threads may run the context; then end a lock with on_event by async_release() only. The functions of
- * redlock::client, and the destructor of a lock, block. Asio's cancellation slots, and so awaitable operators and
+ * redlock::client block, and so does release() of a lock; its destructor does not. Asio's cancellation slots, and so awaitable operators and
  * cancel_after, do not end an operation: use acquire_options::cancellation.
  */
 class async_client : public client

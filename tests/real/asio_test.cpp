@@ -127,6 +127,35 @@ TEST(asio, events_run_on_the_context)
     ck_assert_uint_eq(events, 1);
 }
 
+// A lock that goes out of scope blocks no thread of the context, here while a majority of the nodes is stopped.
+TEST(asio, a_destructor_does_not_wait)
+{
+    for (const bool has_events : {false, true}) {
+        asio::io_context context;
+        redlock::async_client client = open_client(context);
+        redlock::acquire_options options = 5s;
+        if (has_events)
+            options.on_event = [](redlock::event, redlock::loss, std::chrono::milliseconds) {};
+        const std::string name = std::string(key) + (has_events ? "/events" : "");
+        bool is_dropped = false;
+        client.async_acquire(name, options, [&](std::exception_ptr failure, redlock::lock lock) {
+            ck_assert(status_of(failure) == status::ok);
+            for (unsigned i = 0; i < 3; i++)
+                cluster_stop(cluster, i);
+            const auto start = std::chrono::steady_clock::now();
+            {
+                const redlock::lock dropped = std::move(lock);
+            }
+            ck_assert(std::chrono::steady_clock::now() - start < patient().silence_limit / 2);
+            cluster_resume_all(cluster);
+            is_dropped = true;
+        });
+        context.run();
+        ck_assert(is_dropped);
+        ck_assert(!client.held_by_me(name));
+    }
+}
+
 // The handler closes the client; the acquire that waits is cancelled, and its handler runs.
 TEST(asio, a_close_cancels_what_waits)
 {

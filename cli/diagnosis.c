@@ -157,19 +157,31 @@ static void judge_rights(struct cli_diagnosed_node *node)
         set_remedy(finding, print("on the node: ACL SETUSER %s %s", user, node->status.lacking));
 }
 
-/* An inspection is refused for missing rights, or with the error by which the server refuses new locks. A replica is
- * refused too; its own finding says why. */
+/* An inspection is refused for missing commands or rights, or with the error by which the server refuses new locks. */
+static const char of_commands[] = "the server has no ", of_rights[] = "the user lacks ";
+
+static bool begins(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* An unfit node, such as a replica, is refused too; its own finding says why. */
 static bool refuses_locks(const struct cli_diagnosed_node *node, const redlock_node_result *result)
 {
-    static const char of_rights[] = "the user lacks ";
-
     return is_ready(node) && (node->status.usable != 0 || cli_quarantine_ends(&node->status)) &&
-           result->outcome == REDLOCK_NODE_REFUSED && strncmp(result->text, of_rights, sizeof(of_rights) - 1) != 0;
+           result->outcome == REDLOCK_NODE_REFUSED && !begins(result->text, of_rights);
+}
+
+static void judge_commands(struct cli_diagnosed_node *node, const redlock_node_result *result)
+{
+    if (is_ready(node) && begins(result->text, of_commands))
+        set_remedy(add_to_node(node, "missing-commands", result->text),
+                   "remove their rename-command from the server's configuration, and restart it");
 }
 
 static void judge_refusal(struct cli_diagnosed_node *node, const redlock_node_result *result)
 {
-    if (node->refuses)
+    if (node->refuses && !begins(result->text, of_commands))
         set_remedy(add_to_node(node, "refusing", print("it grants no lock: %.200s", result->text)),
                    remedy_for(result->text));
 }
@@ -233,6 +245,7 @@ static void judge_node(struct cli_diagnosed_node *node, const redlock_node_resul
     judge_link(node, result);
     judge_findings(node);
     judge_quarantine(node);
+    judge_commands(node, result);
     judge_rights(node);
     judge_refusal(node, result);
     judge_time(node, options);

@@ -595,7 +595,7 @@ enum redlock_finding {
     REDLOCK_FINDING_REPLICA = 1,          /* not a master */
     REDLOCK_FINDING_SAME_SERVER = 2,      /* listed twice under different names */
     REDLOCK_FINDING_OTHER_DEPLOYMENT = 4, /* its marker names another deployment, or another N */
-    REDLOCK_FINDING_NOT_PERMITTED = 8,    /* the user lacks a permission that the guard needs */
+    REDLOCK_FINDING_NOT_PERMITTED = 8,    /* the guard may not run a command: a right is missing, or it is renamed */
     REDLOCK_FINDING_EVICTING = 16,        /* its maxmemory-policy may evict locks */
     REDLOCK_FINDING_NOT_PERSISTENT = 32,  /* it loses its data in a restart, and the guard is off */
     REDLOCK_FINDING_OTHER_MAX_TTL = 64,   /* clients differ in max_ttl_ms; the largest one counts */
@@ -642,7 +642,7 @@ typedef struct redlock_node_status {
     char marker_deployment[72]; /* the deployment's name in its marker */
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves snapshots; 0: it does not; -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "": unknown */
-    char lacking[512];          /* after redlock_inspect(): missing ACL rules, "+pexpire ~jobs/daily (more)" */
+    char lacking[512];          /* after redlock_inspect(): missing ACL rules, "+pexpire ~jobs:* (more)" */
     char user[128];             /* the ACL user of the last handshake, "default" if unnamed; may be cut */
     char server[16];            /* "redis", "valkey"; "": unknown */
     uint64_t reserved[8];
@@ -668,7 +668,8 @@ REDLOCK_API int redlock_trust_async(redlock_client *client, redlock_callback cal
  * For diagnosis: tries every command that the library uses, on all nodes, on the keys of this resource, without any
  * effect; and reads the fields of redlock_node_status that need it (fewer without permission for CONFIG GET). The
  * server records each refusal in its ACL LOG. Waits until every node has replied or timed out. result: a node is
- * GRANTED, or REFUSED with the missing ACL rules, or with the error by which the server refuses new locks. Returns OK
+ * GRANTED, or REFUSED with the commands that the server has renamed or disabled, with the error by which it refuses new
+ * locks, or with the missing ACL rules: those for all resources with this prefix. Returns OK
  * (nothing is missing on a majority), NO_QUORUM, MISCONFIGURED, CANCELLED, INVALID, NO_MEMORY.
  */
 REDLOCK_API int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result);

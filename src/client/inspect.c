@@ -1,6 +1,7 @@
 /*
- * Inspect: finds the user's missing rights on each node. It tries every command that the library sends or uses in a
- * script, in a form without effect: a server checks permissions before arguments. (ACL DRYRUN is for administrators.)
+ * Inspect: finds the user's missing rights, and the server's missing commands, on each node. It tries every command that
+ * the library sends or uses in a script, in a form without effect: a server checks permissions before arguments. (ACL
+ * DRYRUN is for administrators.)
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -25,46 +26,51 @@
 #define CHANNEL        "$channel"
 #define NAME           "$name"
 
-#define HELPER_KEYS    ":redlock:*"     /* behind the resource's key */
+#define HELPER_KEYS    ":redlock:*"     /* behind a resource's key */
 #define NOBODYS_SUFFIX ":redlock:probe" /* fits in RL_SUFFIX_MAX */
 #define NO_SCRIPT      "0000000000000000000000000000000000000000"
 #define NO_NUMBER      "?"
+
+/* The beginnings of a result's text. */
+#define SERVER_LACKS "the server has no "
+#define USER_LACKS   "the user lacks "
 
 enum purpose { TO_WORK, FOR_THE_GUARD, TO_KNOW };
 
 static const struct probe {
     const char *rule; /* the ACL rule that permits it */
     const char *word[6];
+    const char *error; /* the error that its arguments bring about; NULL: none. Any other one is a refusal */
     enum purpose purpose;
 } probes[] = {
-    {"time", {"TIME"}, TO_WORK}, /* first: its latency is the round trip */
-    {"info", {"INFO", "server"}, TO_WORK},
-    {"client|setname", {"CLIENT", "SETNAME", NAME}, TO_WORK},
-    {"client|id", {"CLIENT", "ID"}, TO_WORK},
-    {"client|kill", {"CLIENT", "KILL", "ID", "0"}, TO_WORK},
-    {"script|load", {"SCRIPT", "LOAD", "return 1"}, TO_WORK},
-    {"evalsha", {"EVALSHA", NO_SCRIPT, "0"}, TO_WORK},
-    {"eval", {"EVAL", "return 1", "0"}, TO_WORK},
-    {"get", {"GET", LOCK}, TO_WORK},
-    {"mget", {"MGET", LOCK}, TO_WORK},
-    {"set", {"SET", LOCK, "x", "NX", "XX"}, TO_WORK},
-    {"exists", {"EXISTS", LOCK}, TO_WORK},
-    {"pttl", {"PTTL", LOCK}, TO_WORK},
-    {"pexpire", {"PEXPIRE", LOCK, NO_NUMBER}, TO_WORK},
-    {"del", {"DEL", NOBODYS}, TO_WORK},
-    {"zadd", {"ZADD", QUEUE, NO_NUMBER, "m"}, TO_WORK},
-    {"zrem", {"ZREM", QUEUE, ""}, TO_WORK},
-    {"zrange", {"ZRANGE", QUEUE, "0", "0"}, TO_WORK},
-    {"zrangebyscore", {"ZRANGEBYSCORE", QUEUE, NO_NUMBER, NO_NUMBER}, TO_WORK},
-    {"zscore", {"ZSCORE", QUEUE, ""}, TO_WORK},
-    {"hmget", {"HMGET", ALIVE, ""}, TO_WORK},
-    {"hset", {"HSET", ALIVE, "f", "v", "g"}, TO_WORK},
-    {"hdel", {"HDEL", ALIVE, ""}, TO_WORK},
-    {"publish", {"PUBLISH", CHANNEL, ""}, TO_WORK},
-    {"getrange", {"GETRANGE", MARKER, "0", "0"}, FOR_THE_GUARD},
-    {"set", {"SET", MARKER, "x", "NX", "XX"}, FOR_THE_GUARD},
-    {"config|get", {"CONFIG", "GET", "appendfsync"}, TO_KNOW},
-    {"config|get", {"CONFIG", "GET", "save"}, TO_KNOW},
+    {"time", {"TIME"}, NULL, TO_WORK}, /* first: its latency is the round trip */
+    {"info", {"INFO", "server"}, NULL, TO_WORK},
+    {"client|setname", {"CLIENT", "SETNAME", NAME}, NULL, TO_WORK},
+    {"client|id", {"CLIENT", "ID"}, NULL, TO_WORK},
+    {"client|kill", {"CLIENT", "KILL", "ID", "0"}, "ERR client-id should be", TO_WORK},
+    {"script|load", {"SCRIPT", "LOAD", "return 1"}, NULL, TO_WORK},
+    {"evalsha", {"EVALSHA", NO_SCRIPT, "0"}, "NOSCRIPT ", TO_WORK},
+    {"eval", {"EVAL", "return 1", "0"}, NULL, TO_WORK},
+    {"get", {"GET", LOCK}, NULL, TO_WORK},
+    {"mget", {"MGET", LOCK}, NULL, TO_WORK},
+    {"set", {"SET", LOCK, "x", "NX", "XX"}, "ERR syntax error", TO_WORK},
+    {"exists", {"EXISTS", LOCK}, NULL, TO_WORK},
+    {"pttl", {"PTTL", LOCK}, NULL, TO_WORK},
+    {"pexpire", {"PEXPIRE", LOCK, NO_NUMBER}, "ERR value is not an integer", TO_WORK},
+    {"del", {"DEL", NOBODYS}, NULL, TO_WORK},
+    {"zadd", {"ZADD", QUEUE, NO_NUMBER, "m"}, "ERR value is not a valid float", TO_WORK},
+    {"zrem", {"ZREM", QUEUE, ""}, NULL, TO_WORK},
+    {"zrange", {"ZRANGE", QUEUE, "0", "0"}, NULL, TO_WORK},
+    {"zrangebyscore", {"ZRANGEBYSCORE", QUEUE, NO_NUMBER, NO_NUMBER}, "ERR min or max is not a float", TO_WORK},
+    {"zscore", {"ZSCORE", QUEUE, ""}, NULL, TO_WORK},
+    {"hmget", {"HMGET", ALIVE, ""}, NULL, TO_WORK},
+    {"hset", {"HSET", ALIVE, "f", "v", "g"}, "ERR wrong number of arguments", TO_WORK},
+    {"hdel", {"HDEL", ALIVE, ""}, NULL, TO_WORK},
+    {"publish", {"PUBLISH", CHANNEL, ""}, NULL, TO_WORK},
+    {"getrange", {"GETRANGE", MARKER, "0", "0"}, NULL, FOR_THE_GUARD},
+    {"set", {"SET", MARKER, "x", "NX", "XX"}, "ERR syntax error", FOR_THE_GUARD},
+    {"config|get", {"CONFIG", "GET", "appendfsync"}, NULL, TO_KNOW},
+    {"config|get", {"CONFIG", "GET", "save"}, NULL, TO_KNOW},
 };
 #define PROBES (sizeof probes / sizeof *probes)
 
@@ -91,11 +97,14 @@ struct inspect {
     struct rl_operation base;
     struct inquiry *inquiry;
     quorum_nodes asked;
+    quorum_nodes keyless;             /* where the user has no right to the lock's key, let alone to those behind it */
     unsigned left[REDLOCK_NODES_MAX]; /* replies that have not arrived */
     uint32_t latency_us[REDLOCK_NODES_MAX];
     struct quorum_tally tally;
     char text[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE];
-    char refusal[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE]; /* of new locks, although the user may set the key */
+    char missing[REDLOCK_NODES_MAX]
+                [RL_NODE_TEXT_SIZE]; /* commands that the server does not know, or not by this name */
+    char refusal[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE]; /* the first other error, although the user has the right */
 };
 
 /* --------------------------------------------------------------------------------------------------- missing rights */
@@ -109,21 +118,23 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* Stands for rules that do not fit: a rule that is cut is another rule. The second one for helper keys, without whose
- * rights locks work. */
-#define MORE         "(more)"
-#define MORE_HELPERS MORE HELPER_KEYS
+/* Stands for rules that do not fit: a rule that is cut is another rule. */
+#define MORE "(more)"
+
+static void add_word(char *words, size_t size, const char *word)
+{
+    size_t used = strlen(words);
+    if (has_word(words, word))
+        return;
+    if (used + 1 + strlen(word) + sizeof " " MORE > size)
+        word = MORE;
+    if (!has_word(words, word))
+        snprintf(words + used, size - used, "%s%s", used ? " " : "", word);
+}
 
 static void add_rule(struct rl_facts *facts, const char *rule)
 {
-    size_t used = strlen(facts->lacking), size = strlen(rule);
-    bool is_helper = size > strlen(HELPER_KEYS) && strcmp(rule + size - strlen(HELPER_KEYS), HELPER_KEYS) == 0;
-    if (has_word(facts->lacking, rule))
-        return;
-    if (used + 1 + size + sizeof " " MORE " " MORE_HELPERS > sizeof facts->lacking)
-        rule = is_helper ? MORE_HELPERS : MORE;
-    if (!has_word(facts->lacking, rule))
-        snprintf(facts->lacking + used, sizeof facts->lacking - used, "%s%s", used ? " " : "", rule);
+    add_word(facts->lacking, sizeof facts->lacking, rule);
 }
 
 static void add_command(struct rl_facts *facts, const char *name)
@@ -133,12 +144,12 @@ static void add_command(struct rl_facts *facts, const char *name)
     add_rule(facts, rule);
 }
 
-/* A pattern that matches the name itself. '?' stands for a byte that redis-cli would not take as part of a word. */
-static void add_pattern(struct rl_facts *facts, char kind, const char *name, size_t size, const char *suffix)
+/* The pattern of all names with this beginning. '?' stands for a byte that redis-cli would not take as part of a word. */
+static void add_pattern(struct rl_facts *facts, char kind, const char *name, const char *suffix)
 {
-    char rule[1 + 2 * RL_KEY_MAX + sizeof HELPER_KEYS] = {kind};
+    char rule[1 + 2 * RL_KEY_MAX + 1 + sizeof HELPER_KEYS] = {kind};
     size_t length = 1;
-    for (size_t i = 0; i < size && i < RL_KEY_MAX; i++) {
+    for (size_t i = 0; name[i] && i < RL_KEY_MAX; i++) {
         bool is_plain = name[i] > ' ' && name[i] <= '~' && name[i] != '"' && name[i] != '\'';
         if (is_plain && strchr("*?[]\\", name[i]))
             rule[length++] = '\\';
@@ -156,31 +167,41 @@ static bool uses(const struct probe *probe, const char *word)
     return false;
 }
 
-/* Redis' error names the kind of right: command, key or channel. Before 7.2 nothing else in it is reliable. */
-static void note_refusal(struct inspect *inspect, struct rl_node *node, const struct probe *probe, const char *error)
+/* Redis' error names the kind of right: command, key or channel. Before 7.2 nothing else in it is reliable. The rules are
+ * those of all resources with the prefix: with those of one resource the next one would be refused. */
+static void note_missing_right(struct inspect *inspect, struct rl_node *node, const struct probe *probe,
+                               const char *error)
 {
     struct rl_facts *facts = &node->facts;
     const redlock_options *options = &node->nodes->core->options;
-    bool command = strstr(error, " command") && !strstr(error, "mentioned in the command");
-    if (command && strcmp(probe->word[0], "EVAL") == 0 && has_word(facts->lacking, "+eval"))
-        return; /* recorded already, and the error says no more */
-    if (command)
+    if (strstr(error, " command") && !strstr(error, "mentioned in the command"))
         add_command(facts, probe->rule);
     else if (strstr(error, "channel"))
-        add_pattern(facts, '&', options->channel_prefix, strlen(options->channel_prefix), "*");
+        add_pattern(facts, '&', options->channel_prefix, "*");
     else if (uses(probe, MARKER))
-        add_pattern(facts, '~', options->marker_key, strlen(options->marker_key), "");
-    else if (!uses(probe, NOBODYS)) /* that key is there to test the command */
-        add_pattern(facts, '~', inspect->base.lease->key[0].bytes, inspect->base.lease->key[0].size,
-                    uses(probe, LOCK) ? "" : HELPER_KEYS);
+        add_pattern(facts, '~', options->marker_key, "");
+    else if (uses(probe, LOCK) && (inspect->keyless |= quorum_node(node->index)))
+        add_pattern(facts, '~', options->prefix, "*");
+    else if (!uses(probe, NOBODYS) && !(inspect->keyless & quorum_node(node->index))) /* NOBODYS tests the command */
+        add_pattern(facts, '~', options->prefix, "*" HELPER_KEYS);
 }
 
-/* A server that would execute SET with NX and XX replies that the syntax is wrong. One that refuses every new lock says
- * so before it reads the arguments: OOM, MISCONF, NOREPLICAS, LOADING, BUSY. */
-static bool refuses_locks(const struct probe *probe, const redisReply *reply)
+/* A server that refuses every new lock says so before it reads the arguments: OOM, MISCONF, NOREPLICAS, LOADING, BUSY. A
+ * lock of another kind makes some commands fail with WRONGTYPE. */
+static bool is_refusal(const struct probe *probe, const redisReply *reply)
 {
-    return strcmp(probe->rule, "set") == 0 && uses(probe, LOCK) && reply->type == REDIS_REPLY_ERROR &&
-           strncmp(reply->str, "ERR syntax", 10) != 0;
+    return reply->type == REDIS_REPLY_ERROR && rl_reply_error(reply) != RL_ERROR_WRONGTYPE &&
+           (!probe->error || strncmp(reply->str, probe->error, strlen(probe->error)) != 0);
+}
+
+static void note_refusal(struct inspect *inspect, unsigned node, const char *command, const char *error)
+{
+    if (strstr(error, "nknown command") || strstr(error, "nknown subcommand"))
+        add_word(inspect->missing[node], sizeof inspect->missing[node] - sizeof SERVER_LACKS, command);
+    else if (!inspect->refusal[node][0] && strcmp(command, "SET") == 0)
+        snprintf(inspect->refusal[node], RL_NODE_TEXT_SIZE, "%.*s", RL_NODE_TEXT_SIZE - 1, error);
+    else if (!inspect->refusal[node][0])
+        snprintf(inspect->refusal[node], RL_NODE_TEXT_SIZE, "%s: %.*s", command, RL_NODE_TEXT_SIZE - 20, error);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- verdict */
@@ -209,18 +230,21 @@ static void count(struct inspect *inspect, unsigned node, enum quorum_vote vote,
 static void judge(struct inspect *inspect, struct rl_node *node)
 {
     char text[RL_NODE_TEXT_SIZE];
-    struct rl_facts *facts = &node->facts;
+    unsigned i = node->index;
+    const char *lacking = node->facts.lacking, *missing = inspect->missing[i], *refusal = inspect->refusal[i];
     bool tried = node->listener.up || node->listener.failures;
-    if (!(inspect->asked & quorum_node(node->index)) || inspect->left[node->index] || !tried)
+    if (!(inspect->asked & quorum_node(i)) || inspect->left[i] || !tried)
         return;
-    if (node->findings & REDLOCK_FINDING_NO_SUBSCRIBE && !strchr(facts->lacking, '&'))
-        add_command(facts, "subscribe");
-    const char *refusal = inspect->refusal[node->index];
-    snprintf(text, sizeof text, "the user lacks %.*s", RL_NODE_TEXT_SIZE - 16, facts->lacking);
-    if (refusal[0] || facts->lacking[0])
-        count(inspect, node->index, QUORUM_REFUSED, facts->lacking[0] != '\0', refusal[0] ? refusal : text);
+    if (node->findings & REDLOCK_FINDING_NO_SUBSCRIBE && !strchr(lacking, '&'))
+        add_command(&node->facts, "subscribe");
+    else if (!node->listener.up && node->listener.error[0])
+        note_refusal(inspect, i, "SUBSCRIBE", node->listener.error);
+    snprintf(text, sizeof text, "%s%.*s", missing[0] ? SERVER_LACKS : USER_LACKS,
+             (int)(RL_NODE_TEXT_SIZE - sizeof SERVER_LACKS), missing[0] ? missing : lacking);
+    if (missing[0] || lacking[0] || refusal[0])
+        count(inspect, i, QUORUM_REFUSED, missing[0] || lacking[0], !missing[0] && refusal[0] ? refusal : text);
     else
-        count(inspect, node->index, QUORUM_GRANTED, false, "");
+        count(inspect, i, QUORUM_GRANTED, false, "");
 }
 
 /* ---------------------------------------------------------------------------------------------------------- replies */
@@ -255,9 +279,9 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
     if (probe->purpose == TO_KNOW)
         learn(&node->facts, answer->reply);
     else if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
-        note_refusal(inspect, node, probe, answer->reply->str);
-    else if (refuses_locks(probe, answer->reply))
-        snprintf(inspect->refusal[node->index], RL_NODE_TEXT_SIZE, "%.*s", RL_NODE_TEXT_SIZE - 1, answer->reply->str);
+        note_missing_right(inspect, node, probe, answer->reply->str);
+    else if (is_refusal(probe, answer->reply))
+        note_refusal(inspect, node->index, probe->word[0], answer->reply->str);
     assert(inspect->left[node->index] > 0);
     inspect->left[node->index]--;
     judge(inspect, node);

@@ -300,7 +300,7 @@ static bool refused(struct rl_node *node, const redisReply *reply)
     quorum_attest_forget(&node->attest.rules);
     rl_reply_text(reply, text, sizeof text);
     enum rl_reply_error error = rl_reply_error(reply);
-    if (error == RL_ERROR_NOT_PERMITTED) {
+    if (error == RL_ERROR_NOT_PERMITTED || error == RL_ERROR_UNKNOWN_COMMAND) {
         rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
         rl_guard_judge(node);
         return true; /* a valid reply: the node is unfit */

@@ -61,6 +61,7 @@ static void subscribed(struct rl_listener *listener)
     assert(listener->context);
     listener->up = true;
     listener->failures = 0;
+    listener->error[0] = '\0';
     rl_guard_find(node, REDLOCK_FINDING_NO_SUBSCRIBE, false);
     rl_timer_stop(&node->nodes->core->timers, &listener->timer);
     node->nodes->events->listening(node->nodes->client, node->index, true);
@@ -115,6 +116,8 @@ static void take_message(struct rl_listener *listener, const redisReply *text)
 /* false: an error, or no reply to a subscriber. */
 static bool take(struct rl_listener *listener, const redisReply *reply)
 {
+    if (reply->type == REDIS_REPLY_ERROR)
+        rl_reply_text(reply, listener->error, sizeof listener->error);
     if (listener->replies_left > 0) {
         listener->replies_left--;
         return reply->type != REDIS_REPLY_ERROR;

@@ -12,6 +12,7 @@
 #include "quorum/tally.h"
 #include "redlock/redlock.h"
 #include "src/core/timer.h"
+#include "src/link/link.h"
 #include "src/link/reader.h"
 
 struct rl_node;
@@ -30,6 +31,7 @@ struct rl_listener {
     unsigned replies_left; /* to commands before SUBSCRIBE */
     bool wanted;
     bool up;
+    char error[RL_LINK_TEXT_SIZE]; /* the last one in reply to a command; "": it was up since */
 };
 
 void rl_listener_init(struct rl_listener *listener, struct rl_node *node);

@@ -105,6 +105,8 @@ static const struct {
     {"ERR Client sent AUTH, but no password is set", RL_ERROR_CREDENTIALS},     /* 5 */
     {"ERR wrong number of arguments for 'auth' command", RL_ERROR_CREDENTIALS}, /* 5, which has no users */
     {"ERR unknown command", RL_ERROR_UNKNOWN_COMMAND},
+    {"ERR unknown subcommand", RL_ERROR_UNKNOWN_COMMAND},
+    {"ERR Unknown subcommand", RL_ERROR_UNKNOWN_COMMAND},                       /* 5, 6 */
     {"ERR Unknown command called from script", RL_ERROR_UNKNOWN_COMMAND},       /* Valkey 8 */
     {"ERR Unknown Redis command called from script", RL_ERROR_UNKNOWN_COMMAND}, /* 7 and later */
     {"Unknown Redis command called from Lua script", RL_ERROR_UNKNOWN_COMMAND}, /* 5, 6 */
@@ -115,6 +117,17 @@ static const struct {
     {"CROSSSLOT", RL_ERROR_ELSEWHERE},
 };
 
+/* Parts of errors whose beginning differs from server to server. */
+static const struct {
+    const char *part;
+    enum rl_reply_error error;
+} known_parts[] = {
+    {"not allowed from script", RL_ERROR_UNKNOWN_COMMAND}, /* "ERR This Redis command is ..."; Valkey, hosted servers */
+    {"non local key", RL_ERROR_ELSEWHERE},             /* "ERR Script attempted to access a ... in a cluster node" */
+    {"not hash to the same slot", RL_ERROR_ELSEWHERE}, /* "ERR Script attempted to access keys that do ..." */
+    {"undeclared key", RL_ERROR_ELSEWHERE},            /* "ERR script tried accessing ...": Dragonfly */
+};
+
 enum rl_reply_error rl_reply_error(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR)
@@ -123,6 +136,9 @@ enum rl_reply_error rl_reply_error(const redisReply *reply)
     for (size_t i = 0; i < sizeof known_errors / sizeof *known_errors; i++)
         if (begins_with(cause, known_errors[i].words))
             return known_errors[i].error;
+    for (size_t i = 0; i < sizeof known_parts / sizeof *known_parts; i++)
+        if (memmem(cause.begin, cause.length, known_parts[i].part, strlen(known_parts[i].part)))
+            return known_parts[i].error;
     return RL_ERROR_PASSING;
 }
 

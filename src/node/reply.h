@@ -54,9 +54,9 @@ enum rl_reply_error {
     RL_ERROR_CLOCK,           /* see struct rl_vote */
     RL_ERROR_NOT_PERMITTED,   /* by the ACL. This error and those below last until an operator acts */
     RL_ERROR_CREDENTIALS,     /* the user or the password is wrong, missing, or not expected */
-    RL_ERROR_UNKNOWN_COMMAND, /* renamed */
+    RL_ERROR_UNKNOWN_COMMAND, /* renamed, or not allowed from a script */
     RL_ERROR_WRONGTYPE,       /* the key is of another type */
-    RL_ERROR_ELSEWHERE        /* a replica, or a node of a Redis Cluster */
+    RL_ERROR_ELSEWHERE        /* a replica, or a node of a Redis Cluster; or the keys are in several slots */
 };
 
 enum rl_reply_error rl_reply_error(const redisReply *reply);

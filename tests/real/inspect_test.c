@@ -6,6 +6,7 @@
 #include "support/fixture.h"
 #include "support/server_program.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,8 @@ static void change(const char *rule)
     ck_assert_msg(strcmp(reply, "OK") == 0, "ACL SETUSER %s: %s", rule, reply);
 }
 
-/* Whether the test removes this right. AUTH and SELECT are needed for the connection itself; a missing SUBSCRIBE is
- * found only when the client subscribes. */
+/* Whether the test removes this right. A server admits AUTH in any case. A missing SUBSCRIBE is found only when the client
+ * subscribes. */
 static bool is_tried(const char *word)
 {
     return word[0] == '+' && strcmp(word, "+auth") != 0 && strcmp(word, "+select") != 0 &&
@@ -98,12 +99,27 @@ static const struct {
     const char *more;
     const char *lacking;
 } patterns[] = {
-    {"~jobs:*", "~other", "~" KEY " ~" KEY ":redlock:*"},
-    {"~jobs:*", "~" KEY, "~" KEY ":redlock:*"},
+    {"~jobs:*", "~other", "~jobs:*"},
+    {"~jobs:*", "~" KEY, "~jobs:*:redlock:*"},
     {"~redlock:marker", "~other", "~redlock:marker"},
     {"&redlock:*", "&other", "&redlock:*"},
     {"+subscribe", "+ping", "+subscribe"},
 };
+
+/* The user cannot even reach the database. */
+TEST(rights, missing_select_is_named)
+{
+    if (!server_program_has(SERVER_ACL))
+        return;
+    char *lines = fixture_text("user default off\nuser %s\n", published_rights_without("+select"));
+    redlock_options options = published_options(900);
+    options.database = 3;
+    real_cluster_of(1, (struct cluster_node_options){.acl = lines});
+    free(lines);
+    face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    real_status(face_inspect(face, RESOURCE, &result), REDLOCK_MISCONFIGURED, &result);
+    ck_assert_ptr_nonnull(strstr(result.node[0].text, "select"));
+}
 
 TEST_ROWS(rights, missing_keys_and_channels_are_named, ROWS(patterns))
 {
@@ -115,34 +131,32 @@ TEST_ROWS(rights, missing_keys_and_channels_are_named, ROWS(patterns))
     ck_assert_str_eq(lacking(REDLOCK_MISCONFIGURED), patterns[_i].lacking);
 }
 
-#define LONG                                                                                                           \
-    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" /* 100 */
-#define FORTY "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-
-/* What the pattern of a resource's key must be, and whether it grants the rights. */
+/* The rule is the pattern of all keys with the prefix, and grants the rights. */
 static const struct {
-    const char *resource;
-    const char *lacking;
-    bool complete;
-} names[] = {
-    {"a*?[b]\\c", "~" PUBLISHED_PREFIX "a\\*\\?\\[b\\]\\\\c ~" PUBLISHED_PREFIX "a\\*\\?\\[b\\]\\\\c:redlock:*", true},
-    {"\"a 'b\xff", "~" PUBLISHED_PREFIX "?a??b? ~" PUBLISHED_PREFIX "?a??b?:redlock:*", true},
-    {LONG FORTY LONG, "~" PUBLISHED_PREFIX LONG FORTY LONG " (more):redlock:*", false},
-    {LONG LONG LONG LONG LONG, "(more) (more):redlock:*", false},
+    const char *prefix, *lacking;
+} prefixes[] = {
+    {"jobs:", "~jobs:*"},
+    {"", "~*"},
+    {"a*?[b]\\c", "~a\\*\\?\\[b\\]\\\\c*"},
+    {"\"a 'b\xff", "~?a??b?*"},
 };
 
-TEST_ROWS(rights, rules_match_the_resources_name_whatever_is_in_it, ROWS(names))
+TEST_ROWS(rights, rules_are_for_all_resources_with_the_prefix, ROWS(prefixes))
 {
     if (!server_program_has(SERVER_CHANNEL_ACL))
         return;
-    begin(_i, published_rights_without("~jobs:*"));
-    char *copy = fixture_text("%s", lacking_for(names[_i].resource, REDLOCK_MISCONFIGURED)), *rest = copy, *word;
-    ck_assert_str_eq(copy, names[_i].lacking);
-    while (names[_i].complete && (word = strsep(&rest, " ")) != NULL)
-        change(word);
-    free(copy);
-    if (names[_i].complete)
-        ck_assert_str_eq(lacking_for(names[_i].resource, REDLOCK_OK), "");
+    char *lines = fixture_text("user default off\nuser %s\n", published_rights_without("~jobs:*"));
+    redlock_options options = published_options(900);
+    options.prefix = prefixes[_i].prefix;
+    real_cluster_of(1, (struct cluster_node_options){.acl = lines});
+    free(lines);
+    face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    char *rule = fixture_text("%s", lacking(REDLOCK_MISCONFIGURED));
+    ck_assert_str_eq(rule, prefixes[_i].lacking);
+    change(rule);
+    free(rule);
+    ck_assert_str_eq(lacking(REDLOCK_OK), "");
+    ck_assert_str_eq(lacking_for(RESOURCE "-2", REDLOCK_OK), "");
 }
 
 TEST(rights, an_inspection_has_no_effect)
@@ -166,6 +180,51 @@ TEST(rights, an_inspection_has_no_effect)
     ck_assert_int_eq(cluster_integer(cluster, 0, "DBSIZE", NULL), keys);
     ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), 30000);
     cluster_integer(cluster, 0, "DEL", KEY, KEY ":redlock:queue", KEY ":redlock:alive", NULL);
+}
+
+/* --- Commands --- */
+
+/* Each server lacks one of the commands that the published rights list. */
+static unsigned list_commands(struct cluster_node_options *nodes, const char *(*arguments)[4], char (*names)[16])
+{
+    char *copy = strdup(published_rights()), *rest = copy, *word;
+    unsigned count = 0;
+    while ((word = strsep(&rest, " ")) != NULL) {
+        word[strcspn(word, "|")] = '\0';
+        if (word[0] != '+' || strcmp(word, "+auth") == 0 || (count > 0 && strcasecmp(names[count - 1], word + 1) == 0))
+            continue;
+        ck_assert_uint_lt(count, REDLOCK_NODES_MAX);
+        snprintf(names[count], sizeof names[count], "%s", word + 1);
+        for (char *at = names[count]; *at; at++)
+            *at = (char)toupper((unsigned char)*at);
+        memcpy(arguments[count], (const char *[]){"--rename-command", names[count], "", NULL}, sizeof *arguments);
+        nodes[count] = (struct cluster_node_options){.arguments = arguments[count]};
+        count++;
+    }
+    free(copy);
+    return count;
+}
+
+TEST_ROWS(servers, each_missing_command_is_named, 2)
+{
+    struct cluster_node_options nodes[REDLOCK_NODES_MAX];
+    const char *arguments[REDLOCK_NODES_MAX][4];
+    char names[REDLOCK_NODES_MAX][16];
+    redlock_options options = held_options(4 * REAL_SOON_MS, (uint32_t)_i);
+    options.node_timeout_ms = options.silence_limit_ms = options.connect_timeout_ms = REAL_SOON_MS;
+    options.max_ttl_ms = options.ttl_ms;
+    options.database = 1; /* for SELECT */
+    unsigned count = list_commands(nodes, arguments, names);
+    ck_assert_uint_gt(count, 20);
+    real_cluster(count, &(struct cluster_options){.nodes = nodes});
+    face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    real_status(face_inspect(face, RESOURCE, &result), REDLOCK_MISCONFIGURED, &result);
+    for (unsigned i = 0; i < count; i++) {
+        const char *text = result.node[i].text;
+        bool needed = options.guard || strcmp(names[i], "GETRANGE") != 0;
+        ck_assert_msg((result.node[i].outcome != REDLOCK_NODE_GRANTED) == needed, "%s: %s", names[i], text);
+        ck_assert_msg(!needed || strstr(text, names[i]), "%s: %s", names[i], text);
+    }
 }
 
 /* --- What a server is like --- */

@@ -241,9 +241,9 @@ TEST(rights, servers_in_cluster_mode_are_unfit_without_a_common_tag)
     if (!server_program_has(SERVER_CLUSTER_PORT))
         return;
     redlock_state state;
-    redlock_options options = user_options();
     char statistics[16384];
     make_friendly_cluster(false);
+    redlock_options options = user_options();
     struct face *face = held_open(_i, NULL, &options);
     held_refuse(face, RESOURCE, REAL_WITH(.wait_ms = REDLOCK_FOREVER, .fence = 1), REDLOCK_MISCONFIGURED);
     held_result_says("cluster mode");

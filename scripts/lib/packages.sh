@@ -14,10 +14,11 @@ packages_for() {
     coverage) echo gcovr ;;
     model) echo gcc libc6-dev spin ;;
     demo) echo redis-server redis-tools ;;
+    walk) echo binutils redis-server redis-tools ;;
     bench) echo redis-server redis-tools gnuplot-nox strace valgrind ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
-      echo "packages_for: no purpose '$1'; there are build, test, neighbour, valkey, package, room, coverage, model, demo, bench and compose" >&2
+      echo "packages_for: no purpose '$1'; there are build, test, neighbour, valkey, package, room, coverage, model, demo, walk, bench and compose" >&2
       return 2
       ;;
   esac

@@ -27,6 +27,7 @@ says "'--seed' needs a value" sim.sh --boundary --seed
 says BUILDING sim.sh --seed=1 --boundary
 says "'--no-such-option' is not understood" test.sh --quick --no-such-option
 says "--server wants a program" test.sh --server
+says "'--no-such-option' is not understood" walk.sh --no-such-option
 says "'--no-such-option' is not understood" demo.sh --no-such-option 5
 says "'--items' needs a value" demo.sh --items
 says BUILDING demo.sh --items 5 --kill 'kill -KILL 1' --sellers=3

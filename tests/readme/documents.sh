@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The documents match the tree. Every file that they link to or name in `code` exists. Every identifier in `code` that
-# contains a '_' occurs in the tree outside the documents. The test first plants such faults, and fails unless they are
-# found.
+# contains a '_' occurs in the tree outside the documents. README has at most 1,500 words, its figures of speed are those
+# of bench/README.md, and docs/README.md lists every document. The test first plants such faults, and fails unless they
+# are found.
 . "$(dirname "$0")/../support/script.sh"
 
 cd "$project"
@@ -44,6 +45,27 @@ check() { # DOCUMENT...: prints the faults
     done < <(names "$document")
   done
 }
+
+# README is the front door: short, and its figures are quoted from where they are explained.
+door() { # README BENCH_README INDEX DOCUMENT...
+  local words figure document
+  words=$(wc -w <"$1")
+  [ "$words" -le 1500 ] || echo "$1: $words words are more than 1,500"
+  while read -r figure; do
+    grep -qwF -- "$figure" "$2" || echo "$1: the figure $figure is not in $2"
+  done < <(sed -n '/^## Speed/,/^## Where/p' "$1" | grep '^|' | grep -oE '[0-9][0-9.,]*[0-9]|[0-9]')
+  for document in "${@:4}"; do
+    grep -qF "]($(basename "$document"))" "$3" || [ "$document" = "$3" ] || echo "$3: $document is missing"
+  done
+}
+
+{
+  printf '## Speed\n| 7 |\n| 12,345 | 0.5 |\n## Where\n'
+  printf 'word %.0s' {1..1500}
+} >"$work/door.md"
+echo '12,345 [one](one.md)' >"$work/bench.md"
+planted 4 door "$work/door.md" "$work/bench.md" "$work/bench.md" one.md two.md
+no_faults door README.md bench/README.md docs/README.md docs/*.md
 
 # shellcheck disable=SC2016
 printf '[a](no/such/file.md) `redlock_no_such_function()` `src/no_such_file.c`\n' >"$work/planted.md"

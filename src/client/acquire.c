@@ -283,7 +283,7 @@ static void count(const struct rl_acquire *acquire, const redlock_result *result
     rl_histogram_add(&statistics->acquire_latency, quorum_time_since(operation->started, operation->decided));
 }
 
-static void report(struct rl_operation *operation, redlock_result *result)
+static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     struct rl_acquire *acquire = (struct rl_acquire *)operation;
     acquire->lock = rl_operation_hand_out(operation, acquire->lock, result);
@@ -293,16 +293,13 @@ static void report(struct rl_operation *operation, redlock_result *result)
         result->fence = operation->lease->fence;
     }
     count(acquire, result);
-    operation->callback.acquire(operation->client, acquire->lock, result, operation->arg);
+    returned->lock = acquire->lock;
 }
 
 static void drop(struct rl_operation *operation)
 {
     rl_acquire_wait_stop((struct rl_acquire *)operation);
 }
-
-static const struct rl_operation_type type = {
-    .size = sizeof(struct rl_acquire), .stop = stop, .report = report, .changed = limit_reconnecting, .drop = drop};
 
 /* ----------------------------------------------------------------------------------------------------------- start */
 
@@ -346,15 +343,16 @@ static void begin(struct rl_acquire *acquire, const redlock_acquire_options *opt
 }
 
 /* What an acquire with these options has behind its struct. */
-static size_t extra_size(const redlock_acquire_options *options)
+static size_t extra_size(const struct rl_arguments *arguments)
 {
+    const redlock_acquire_options *options = &arguments->options;
     return (options->wait_ms ? sizeof(struct rl_acquire_wait) : 0) +
            (options->fence ? sizeof(struct quorum_fence) : 0) + (options->permits ? sizeof(struct quorum_permits) : 0);
 }
 
 static void *take_extra(char **at, bool is_needed, size_t size)
 {
-    void *extra = is_needed ? memset(*at, 0, size) : NULL;
+    void *extra = is_needed ? *at : NULL;
     *at += is_needed ? size : 0;
     return extra;
 }
@@ -377,32 +375,35 @@ static void take_options(struct rl_acquire *acquire, const redlock_acquire_optio
     acquire->wait = take_extra(&extra, options->wait_ms, sizeof *acquire->wait);
     acquire->fence = take_extra(&extra, options->fence, sizeof *acquire->fence);
     acquire->slots = take_extra(&extra, options->permits, sizeof *acquire->slots);
-    assert(extra <= (char *)acquire + acquire->base.size);
 }
 
-int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,
-                     struct rl_caller caller, redlock_acquire_callback callback, void *arg)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
+    struct rl_acquire *acquire = (struct rl_acquire *)operation;
+    const redlock_options *defaults = &operation->client->core.options;
     redlock_acquire_options options;
     redlock_result why;
     struct rl_names names;
-    int status = rl_options_read_acquire(given, &client->core.options, &options, &why);
+    int status = rl_options_read_acquire(&arguments->options, defaults, &options, &why);
     if (!status)
-        status = rl_cancellation_check(client, options.cancellation, &why);
+        status = rl_cancellation_check(operation->client, options.cancellation, &why);
     if (!status)
-        status = rl_names_read(&names, resource, &options, &client->core.options, &why);
-    if (!status && options.shared)
-        options.fence = 0;
-    int created;
-    struct rl_acquire *acquire = rl_operation_create(client, &type, status ? 0 : extra_size(&options),
-                                                     (union rl_callback){.acquire = callback}, arg, &created);
-    if (!acquire)
-        return created;
+        status = rl_names_read(&names, arguments->resource, &options, defaults, &why);
     if (status) {
-        rl_operation_refuse(&acquire->base, &why);
-        return REDLOCK_OK;
+        rl_operation_refuse(operation, &why);
+        return;
     }
-    take_options(acquire, &options, caller.owner);
-    begin(acquire, &options, &caller, &names);
-    return REDLOCK_OK;
+    if (options.shared)
+        options.fence = 0;
+    take_options(acquire, &options, arguments->caller.owner);
+    begin(acquire, &options, &arguments->caller, &names);
 }
+
+const struct rl_operation_type rl_acquire = {.size = sizeof(struct rl_acquire),
+                                             .returns_lock = true,
+                                             .extra_size = extra_size,
+                                             .start = start,
+                                             .stop = stop,
+                                             .report = report,
+                                             .changed = limit_reconnecting,
+                                             .drop = drop};

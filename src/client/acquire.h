@@ -34,10 +34,6 @@ struct rl_acquire {
     struct quorum_permits *slots; /* of a semaphore */
 };
 
-/* Returns REDLOCK_OK if it will call the callback. The owner of the caller counts if the options have none. */
-int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,
-                     struct rl_caller caller, redlock_acquire_callback callback, void *arg);
-
 /* For the files named above: */
 
 /* Makes an attempt. */

@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "src/client/adopt.h"
 #include "src/client/client.h"
 #include "src/client/options.h"
 #include "src/core/clock.h"
@@ -55,16 +54,13 @@ static void decided(struct rl_round *round)
     rl_operation_complete(&adopt->base, rl_result_status(round->rules.verdict));
 }
 
-static void report(struct rl_operation *operation, redlock_result *result)
+static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     struct adopt *adopt = (struct adopt *)operation;
-    adopt->lock = rl_operation_hand_out(operation, adopt->lock, result);
-    if (adopt->lock)
+    returned->lock = rl_operation_hand_out(operation, adopt->lock, result);
+    if (returned->lock)
         result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
-    operation->callback.acquire(operation->client, adopt->lock, result, operation->arg);
 }
-
-static const struct rl_operation_type type = {.size = sizeof(struct adopt), .report = report};
 
 static struct rl_round *create_round(struct rl_lease *lease, const redlock_acquire_options *options)
 {
@@ -105,14 +101,15 @@ static int check(redlock_client *client, const char *resource, size_t *size, con
     return status;
 }
 
-int rl_adopt_start(redlock_client *client, const char *resource, const redlock_acquire_options *given, const char *text,
-                   struct rl_caller caller, redlock_acquire_callback callback, void *arg)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
+    struct adopt *adopt = (struct adopt *)operation;
+    redlock_client *client = operation->client;
     redlock_acquire_options options;
     redlock_result why;
     char bytes[REDLOCK_TOKEN_MAX];
     struct rl_text token = {bytes, 0};
-    int created, status = rl_options_read_acquire(given, &client->core.options, &options, &why);
+    int status = rl_options_read_acquire(&arguments->options, &client->core.options, &options, &why);
     size_t size = options.resource_size;
     if (!status && options.fence)
         status = rl_result_fail(&why, REDLOCK_INVALID,
@@ -126,16 +123,14 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
     if (!status)
         status = rl_cancellation_check(client, options.cancellation, &why);
     if (!status)
-        status = check(client, resource, &size, text, bytes, &token, &why);
-    struct adopt *adopt =
-        rl_operation_create(client, &type, 0, (union rl_callback){.acquire = callback}, arg, &created);
-    if (!adopt)
-        return created;
+        status = check(client, arguments->resource, &size, arguments->token, bytes, &token, &why);
     if (status) {
-        rl_operation_refuse(&adopt->base, &why);
-        return REDLOCK_OK;
+        rl_operation_refuse(operation, &why);
+        return;
     }
-    adopt->terms = rl_options_terms(&options, rl_owner_of(&options, caller.owner), &client->core.options);
-    begin(adopt, &options, &caller, resource, size, token);
-    return REDLOCK_OK;
+    adopt->terms = rl_options_terms(&options, rl_owner_of(&options, arguments->caller.owner), &client->core.options);
+    begin(adopt, &options, &arguments->caller, arguments->resource, size, token);
 }
+
+const struct rl_operation_type rl_adopt = {
+    .size = sizeof(struct adopt), .returns_lock = true, .start = start, .report = report};

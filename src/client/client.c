@@ -70,7 +70,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
         return;
     bool nested = client->in_turn; /* a callback runs the loop: the client must not be freed under it */
     client->in_turn = true;
-    rl_loop_thread_start_calls(client);
+    rl_loop_thread_run_calls(client);
     end_operations(client);
     rl_leases_notify(&client->locks);
     client->in_turn = nested;
@@ -302,7 +302,24 @@ int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, c
     return status;
 }
 
+int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_options *options, redlock_client **client,
+                   redlock_result *result)
+{
+    if (!client)
+        return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; pass the address of a redlock_client pointer");
+    *client = NULL;
+    if (!loop)
+        return rl_result_fail(result, REDLOCK_INVALID, "loop is NULL; pass an ev_loop, or use redlock_connect()");
+    return rl_client_create(loop, false, nodes, options, client, result);
+}
+
 /* ----------------------------------------------------------------------------------------------------------- closing */
+
+const char *rl_client_close_text(const redlock_client *client)
+{
+    return client->core.options.leave_locks ? "the client is being closed, which leaves the lock to expire"
+                                            : "the client is being closed, which releases the lock";
+}
 
 static void free_parts(redlock_client *client)
 {

@@ -71,6 +71,9 @@ void rl_client_drop(redlock_client *client);
 int rl_client_close(redlock_client *client, redlock_callback callback, void *arg);
 void rl_client_free(redlock_client *client);
 
+/* What the close does with a lock that is released meanwhile. */
+const char *rl_client_close_text(const redlock_client *client);
+
 /* Logs why a call is invalid, on the loop's thread. Any thread; text: static. */
 void rl_client_complain(redlock_client *client, const char *text);
 

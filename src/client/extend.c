@@ -15,13 +15,11 @@ static void decided(struct rl_round *round)
     rl_operation_complete(operation, over ? REDLOCK_LOST : rl_result_status(round->rules.verdict));
 }
 
-static void report(struct rl_operation *operation, redlock_result *result)
+static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
+    (void)returned;
     result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
-    operation->callback.plain(operation->client, result, operation->arg);
 }
-
-static const struct rl_operation_type type = {.size = sizeof(struct rl_operation), .report = report};
 
 struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
 {
@@ -42,23 +40,18 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
     return round;
 }
 
-int rl_extend_start(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
-    struct rl_lease *lease = lock->lease;
-    redlock_client *client = lease->locks->client;
+    struct rl_lease *lease = arguments->lock->lease;
+    uint32_t ttl_ms = arguments->ttl_ms ? arguments->ttl_ms : rl_lease_ttl_ms(lease);
     redlock_result why;
-    int created;
-    struct rl_operation *operation =
-        rl_operation_create(client, &type, 0, (union rl_callback){.plain = callback}, arg, &created);
-    if (!operation)
-        return created;
     operation->lease = rl_lease_ref(lease);
-    ttl_ms = ttl_ms ? ttl_ms : rl_lease_ttl_ms(lease);
-    if (rl_options_check_ttl(&client->core.options, ttl_ms, 1, &why))
+    if (rl_options_check_ttl(&operation->client->core.options, ttl_ms, 1, &why))
         rl_operation_refuse(operation, &why);
     else if (rl_lease_validity(lease) == 0)
         rl_operation_complete(operation, REDLOCK_LOST);
     else
         rl_operation_start_round(operation, rl_extend_round(lease, ttl_ms), decided);
-    return REDLOCK_OK;
 }
+
+const struct rl_operation_type rl_extend = {.size = sizeof(struct rl_operation), .start = start, .report = report};

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/client/inspect.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
 #include "src/lock/round_command.h"
@@ -448,9 +447,6 @@ static void leave(struct rl_operation *operation)
     inspect->inquiry = NULL;
 }
 
-static const struct rl_operation_type operation_type = {
-    .size = sizeof(struct inspect), .stop = leave, .fill = fill, .changed = changed, .drop = leave};
-
 static void begin(struct inspect *inspect, const char *resource, size_t size)
 {
     redlock_client *client = inspect->base.client;
@@ -467,18 +463,18 @@ static void begin(struct inspect *inspect, const char *resource, size_t size)
     changed(&inspect->base);
 }
 
-int rl_inspect_start(redlock_client *client, const char *resource, size_t size, redlock_callback callback, void *arg)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
-    int created;
+    struct inspect *inspect = (struct inspect *)operation;
+    redlock_client *client = operation->client;
+    size_t size = arguments->size;
     redlock_result why;
-    struct inspect *inspect =
-        rl_operation_create(client, &operation_type, 0, (union rl_callback){.plain = callback}, arg, &created);
-    if (!inspect)
-        return created;
     quorum_tally_init(&inspect->tally, client->nodes->count);
-    if (rl_resource_check(resource, &size, &client->core.options, &why))
-        rl_operation_refuse(&inspect->base, &why);
+    if (rl_resource_check(arguments->resource, &size, &client->core.options, &why))
+        rl_operation_refuse(operation, &why);
     else
-        begin(inspect, resource, size);
-    return REDLOCK_OK;
+        begin(inspect, arguments->resource, size);
 }
+
+const struct rl_operation_type rl_inspect = {
+    .size = sizeof(struct inspect), .start = start, .stop = leave, .fill = fill, .changed = changed, .drop = leave};

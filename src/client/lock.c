@@ -1,8 +1,8 @@
 /* Functions of a handle that all three ways to call share, and cancellations. */
 #include <errno.h>
 
-#include "src/client/blocking.h"
 #include "src/client/client.h"
+#include "src/client/functions.h"
 #include "src/client/loop_thread.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
@@ -29,25 +29,43 @@ int redlock_lock_loss(const redlock_lock *lock)
     return rl_lease_loss(lock->lease);
 }
 
+struct renewal_question {
+    const redlock_lock *lock;
+    redlock_result *result;
+};
+
+static int fill_renewal_result(void *data)
+{
+    const struct renewal_question *question = data;
+    rl_renewal_fill(question->lock->lease, question->result);
+    return REDLOCK_OK;
+}
+
 int redlock_renewal_result(redlock_lock *lock, redlock_result *result)
 {
     if (!lock || !result || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_INVALID;
-    if (lock->lease->locks->client->loop_thread)
-        return rl_blocking_renewal_result(lock, result);
-    if (rl_client_enter(lock->lease->locks->client))
-        return REDLOCK_INVALID;
-    rl_renewal_fill(lock->lease, result);
-    return REDLOCK_OK;
+    return rl_client_ask(lock->lease->locks->client, fill_renewal_result, &(struct renewal_question){lock, result});
+}
+
+static int read_hold_count(void *data)
+{
+    return (int)((redlock_lock *)data)->lease->handles.count;
 }
 
 uint32_t redlock_hold_count(const redlock_lock *lock)
 {
     if (!lock || !rl_client_in_owner_process(lock->lease->locks->client))
         return 0;
-    if (lock->lease->locks->client->loop_thread)
-        return rl_blocking_hold_count(lock);
-    return lock->lease->handles.count;
+    if (!lock->lease->locks->client->loop_thread)
+        return lock->lease->handles.count;
+    int count = rl_client_ask(lock->lease->locks->client, read_hold_count, (void *)(uintptr_t)lock);
+    return count < 0 ? 0 : (uint32_t)count;
+}
+
+static int open_descriptor(void *data)
+{
+    return rl_lease_descriptor(((redlock_lock *)data)->lease);
 }
 
 int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
@@ -57,10 +75,7 @@ int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
     redlock_client *client = lock->lease->locks->client;
     if (client->loop_thread ? rl_calls_are_closed(&client->loop_thread->calls) : rl_client_enter(client))
         return REDLOCK_INVALID;
-    if (client->loop_thread)
-        *descriptor = rl_blocking_lost_descriptor(lock);
-    else
-        *descriptor = rl_lease_descriptor(lock->lease);
+    *descriptor = rl_client_ask(client, open_descriptor, lock);
     if (*descriptor >= 0)
         return REDLOCK_OK;
     errno = -*descriptor; /* errno of the loop's thread */
@@ -100,14 +115,24 @@ uint64_t redlock_lock_fence(const redlock_lock *lock)
     return lock ? lock->lease->fence : 0;
 }
 
+struct held_question {
+    redlock_client *client;
+    const char *resource;
+    size_t size;
+};
+
+static int look_for_lock(void *data)
+{
+    const struct held_question *question = data;
+    return rl_leases_have(&question->client->locks, question->resource, question->size);
+}
+
 int redlock_held_by_me(redlock_client *client, const char *resource, size_t size)
 {
     if (!client || !rl_client_in_owner_process(client) ||
         rl_resource_check(resource, &size, &client->core.options, NULL))
         return 0;
-    if (client->loop_thread)
-        return rl_blocking_held_by_me(client, resource, size);
-    return rl_client_enter(client) == REDLOCK_OK && rl_leases_have(&client->locks, resource, size);
+    return rl_client_ask(client, look_for_lock, &(struct held_question){client, resource, size}) == 1;
 }
 
 int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation)

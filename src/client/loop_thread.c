@@ -32,10 +32,10 @@ bool rl_loop_thread_is_current(const redlock_client *client)
     return pthread_equal(atomic_load(&client->loop_thread->awake), pthread_self());
 }
 
-void rl_loop_thread_start_calls(redlock_client *client)
+void rl_loop_thread_run_calls(redlock_client *client)
 {
     if (client->loop_thread)
-        rl_calls_start(&client->loop_thread->calls);
+        rl_calls_run(&client->loop_thread->calls);
 }
 
 bool rl_loop_thread_may_sleep(redlock_client *client)
@@ -61,19 +61,19 @@ static void *run(void *data)
 
 /* ------------------------------------------------------------------------------------------------- caller's thread */
 
-bool rl_loop_thread_queue_now(redlock_client *client, struct rl_call *call)
+bool rl_loop_thread_post_now(redlock_client *client, struct rl_call *call)
 {
     struct rl_loop_thread *thread = client->loop_thread;
     if (rl_completions_is_dispatcher(&thread->completions))
         rl_calls_flush(&thread->calls, client->core.wakeup); /* the earlier calls of its callbacks */
-    return rl_calls_push(&thread->calls, client->core.wakeup, call);
+    return rl_calls_post(&thread->calls, client->core.wakeup, call);
 }
 
-bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call)
+bool rl_loop_thread_post(redlock_client *client, struct rl_call *call)
 {
     struct rl_loop_thread *thread = client->loop_thread;
     if (!rl_completions_is_dispatcher(&thread->completions))
-        return rl_loop_thread_queue_now(client, call);
+        return rl_loop_thread_post_now(client, call);
     rl_calls_gather(&thread->calls, call);
     return true;
 }
@@ -188,12 +188,12 @@ static void on_closed(redlock_client *client, const redlock_result *result, void
     struct rl_call *call = arg;
     client->loop_thread->ended = true;
     ev_break(client->loop_thread->loop, EVBREAK_ALL);
-    call->finish(call, result->status, result);
+    call->finish(call, &(struct rl_returned){.lock = NULL}, result);
 }
 
 void rl_loop_thread_start_close(struct rl_call *call)
 {
-    rl_client_close(call->client, on_closed, call);
+    rl_client_close(call->arguments.client, on_closed, call);
 }
 
 /* Runs the callbacks that are left, while the client still exists: it refuses their calls. It also refuses those that a
@@ -205,7 +205,7 @@ static void end_client(redlock_client *client)
     pthread_join(thread->thread, NULL);
     rl_completions_enter_last(&thread->completions);
     do { /* a callback may release the handle of a lock that the close has ended, with a callback of its own */
-        rl_calls_start_gathered(&thread->calls);
+        rl_calls_run_gathered(&thread->calls);
         rl_completions_post(&thread->completions);
         rl_completions_run(&thread->completions);
     } while (thread->calls.gathered);
@@ -249,10 +249,10 @@ void rl_loop_thread_drop(redlock_client *client)
     free_thread(thread);
 }
 
-static void finish_close(struct rl_call *call, int status, const redlock_result *result)
+static void finish_close(struct rl_call *call, const struct rl_returned *returned, const redlock_result *result)
 {
-    struct rl_loop_thread *thread = call->client->loop_thread;
-    (void)status;
+    struct rl_loop_thread *thread = call->arguments.client->loop_thread;
+    (void)returned;
     thread->close.result = *result;
     rl_completions_add(&thread->completions, &thread->close.completion);
     rl_completions_post(&thread->completions);
@@ -278,9 +278,9 @@ int rl_loop_thread_close_async(redlock_client **client, redlock_callback callbac
     thread->close.callback = callback;
     thread->close.arg = arg;
     thread->close.completion.end = end_close;
-    thread->close.call.client = closed;
-    thread->close.call.start = rl_loop_thread_start_close;
+    thread->close.call.arguments.client = closed;
+    thread->close.call.run = rl_loop_thread_start_close;
     thread->close.call.finish = finish_close;
-    rl_loop_thread_queue(closed, &thread->close.call);
+    rl_loop_thread_post(closed, &thread->close.call);
     return REDLOCK_OK;
 }

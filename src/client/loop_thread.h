@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "src/client/calls.h"
+#include "src/client/call.h"
 #include "src/client/completions.h"
 
 enum rl_closing { RL_OPEN, RL_CLOSING, RL_CLOSING_ASYNC };
@@ -25,7 +25,7 @@ struct rl_loop_thread {
     atomic_int closing;      /* enum rl_closing */
     struct rl_calls calls;
     struct rl_completions completions;
-    atomic_uint queued; /* asynchronous calls whose callback has not run */
+    atomic_uint posted; /* asynchronous calls whose callback has not run */
     struct {            /* redlock_close_async() */
         struct rl_call call;
         struct rl_completion completion;
@@ -35,18 +35,18 @@ struct rl_loop_thread {
     } close;
 };
 
-/* Starts the calls of other threads, at the beginning of a turn. On the loop's thread. */
-void rl_loop_thread_start_calls(redlock_client *client);
+/* Runs the calls of other threads, at the beginning of a turn. On the loop's thread. */
+void rl_loop_thread_run_calls(redlock_client *client);
 
 /* At the end of a turn. false: calls have come meanwhile, and the loop must not sleep. */
 bool rl_loop_thread_may_sleep(redlock_client *client);
 
-/* Queues a call. Any thread; the dispatching one, inside a callback, gathers the calls of its dispatch. false: the
+/* Posts a call. Any thread; the dispatching one, inside a callback, gathers the calls of its dispatch. false: the
  * client is closed, and only its last callbacks are left. */
-bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call);
+bool rl_loop_thread_post(redlock_client *client, struct rl_call *call);
 
 /* The same for a blocking call, for which a dispatching thread does not gather. */
-bool rl_loop_thread_queue_now(redlock_client *client, struct rl_call *call);
+bool rl_loop_thread_post_now(redlock_client *client, struct rl_call *call);
 
 /* The calling thread works on the client: this is inside one of the client's callbacks. */
 bool rl_loop_thread_is_current(const redlock_client *client);
@@ -54,7 +54,7 @@ bool rl_loop_thread_is_current(const redlock_client *client);
 /* Begins a close. false: there is one in progress. */
 bool rl_loop_thread_begin_close(redlock_client *client, enum rl_closing closing);
 
-/* The start function of a call that closes its client. */
+/* The run() of a call that closes its client. */
 void rl_loop_thread_start_close(struct rl_call *call);
 
 /* After the call that closes the client: runs the last callbacks on this thread, and frees the client. */

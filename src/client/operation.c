@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/client/call.h"
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/core/memory.h"
@@ -15,24 +16,22 @@
 /* Callbacks per turn of the loop, so that the host's other events get their turn. */
 #define REPORTS_PER_TURN 1024
 
-static struct rl_operation *create(redlock_client *client, const struct rl_operation_type *type, size_t extra,
-                                   union rl_callback callback, void *arg)
+static struct rl_operation *create(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                                   struct rl_callback callback)
 {
+    redlock_client *client = arguments->client;
     struct rl_operations *operations = &client->operations;
-    size_t size = type->size + extra;
+    size_t extra = type->extra_size ? type->extra_size(arguments) : 0;
     assert(type->size >= sizeof(struct rl_operation));
-    assert(size <= UINT16_MAX);
-    struct rl_operation *operation = rl_core_allocate(&client->core, size);
+    struct rl_operation *operation = rl_core_allocate(&client->core, type->size + extra);
     if (!operation) {
         rl_log(&client->core, REDLOCK_LOG_ERROR, "no memory for an operation");
         return NULL;
     }
-    memset(operation, 0, type->size);
+    memset(operation, 0, type->size + extra);
     operation->type = type;
     operation->client = client;
-    operation->size = (uint16_t)size;
     operation->callback = callback;
-    operation->arg = arg;
     operation->started = rl_now();
     operation->next = operations->first;
     if (operation->next)
@@ -42,25 +41,20 @@ static struct rl_operation *create(redlock_client *client, const struct rl_opera
     return operation;
 }
 
-void *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t extra,
-                          union rl_callback callback, void *arg, int *status)
+int rl_operation_start(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                       struct rl_callback callback)
 {
-    *status = REDLOCK_INVALID;
-    if (client->operations.count >= client->core.options.operations_max) {
+    redlock_client *client = arguments->client;
+    if (!type->is_release && client->operations.count >= client->core.options.operations_max) {
         rl_log(&client->core, REDLOCK_LOG_ERROR, "%s", RL_TOO_MANY_OPERATIONS);
-        return NULL;
+        return REDLOCK_INVALID;
     }
-    struct rl_operation *operation = create(client, type, extra, callback, arg);
-    *status = operation ? REDLOCK_OK : REDLOCK_NO_MEMORY;
-    return operation;
-}
-
-void *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
-                                 redlock_callback callback, void *arg, int *status)
-{
-    struct rl_operation *operation = create(client, type, 0, (union rl_callback){.plain = callback}, arg);
-    *status = operation ? REDLOCK_OK : REDLOCK_NO_MEMORY;
-    return operation;
+    struct rl_operation *operation = create(type, arguments, callback);
+    if (operation)
+        type->start(operation, arguments);
+    else if (type->abandon)
+        type->abandon(arguments);
+    return operation ? REDLOCK_OK : REDLOCK_NO_MEMORY;
 }
 
 bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *round,
@@ -77,6 +71,11 @@ bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *r
     round->decided = decided;
     rl_round_start(round);
     return true;
+}
+
+void rl_operation_end_by_round(struct rl_round *round)
+{
+    rl_operation_complete(round->owner, rl_result_status(round->rules.verdict));
 }
 
 redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock *lock, redlock_result *result)
@@ -98,6 +97,11 @@ redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock
 struct rl_operation *rl_operation_of_timer(struct rl_timer *timer)
 {
     return (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+}
+
+void rl_operation_time_out(struct rl_timer *timer)
+{
+    rl_operation_complete(rl_operation_of_timer(timer), REDLOCK_TIMED_OUT);
 }
 
 void rl_operation_complete(struct rl_operation *operation, int status)
@@ -176,18 +180,39 @@ static void fill(struct rl_operation *operation, redlock_result *result)
         redlock_result_text(result); /* formats the text now: callbacks get a const result */
 }
 
+void rl_callback_call(const struct rl_callback *callback, redlock_client *client, const struct rl_returned *returned,
+                      const redlock_result *result)
+{
+    switch (callback->kind) {
+    case RL_NO_CALLBACK:
+        break;
+    case RL_RESULT_CALLBACK:
+        callback->result(client, result, callback->arg);
+        break;
+    case RL_LOCK_CALLBACK:
+        callback->lock(client, returned->lock, result, callback->arg);
+        break;
+    case RL_STATE_CALLBACK:
+        callback->state(client, returned->state, result, callback->arg);
+        break;
+    case RL_CALL:
+        callback->call->finish(callback->call, returned, result);
+        break;
+    }
+}
+
 static void report(struct rl_operation *operation)
 {
     redlock_result result;
-    if (!operation->type->report && !operation->callback.plain)
+    struct rl_returned returned = {.lock = NULL};
+    if (operation->callback.kind == RL_NO_CALLBACK)
         return;
     fill(operation, &result);
     rl_round_leave(operation->round);
     operation->round = NULL;
     if (operation->type->report)
-        operation->type->report(operation, &result);
-    else if (operation->callback.plain)
-        operation->callback.plain(operation->client, &result, operation->arg);
+        operation->type->report(operation, &result, &returned);
+    rl_callback_call(&operation->callback, operation->client, &returned, &result);
 }
 
 static void end(struct rl_operation *operation, bool reports)
@@ -220,13 +245,6 @@ void rl_operations_notify(redlock_client *client)
 static bool is_cancelled(const struct rl_operation *operation)
 {
     return operation->cancellation && atomic_load(&operation->cancellation->turns) != operation->turns;
-}
-
-struct rl_caller rl_caller_of(struct rl_owner owner, const redlock_acquire_options *options)
-{
-    size_t end = offsetof(redlock_acquire_options, cancellation) + sizeof options->cancellation;
-    const redlock_cancellation *cancellation = options && options->struct_size >= end ? options->cancellation : NULL;
-    return (struct rl_caller){owner, cancellation ? atomic_load(&cancellation->turns) : 0};
 }
 
 bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation,

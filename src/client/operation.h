@@ -1,7 +1,12 @@
 /*
- * The operations in progress. Any event that ends an operation only records the end. The loop's turn calls the callback
- * later, with no other library frame on the stack: exactly once, and never from inside the call that started the
- * operation.
+ * The operations: one description, struct rl_operation_type, for each function that asks the nodes, in the operation's
+ * own file. It says how the operation starts, what it returns and what ends it; the three ways to call (functions.c) are
+ * made of it.
+ *
+ * In: a start with the function's arguments, on the loop's thread. Then rounds, timers and changes of nodes, which
+ * the operation's own file handles. Out: one callback. Any event that ends an operation only records the end; the
+ * loop's turn calls the callback later, with no other library frame on the stack: exactly once, and never from inside
+ * the call that started the operation.
  */
 #ifndef RL_OPERATION_H
 #define RL_OPERATION_H
@@ -15,8 +20,9 @@
 #include "src/core/timer.h"
 #include "src/core/wakeup.h"
 
-struct rl_operation;
+struct rl_call;
 struct rl_lease;
+struct rl_operation;
 struct rl_round;
 
 /* The thread that called, as it was then: the loop's thread may start the operation later. */
@@ -31,26 +37,61 @@ struct redlock_cancellation {
     redlock_allocator allocator;
 };
 
+/* The arguments of every function; each operation reads its own. */
+struct rl_arguments {
+    redlock_client *client;
+    redlock_lock *lock;
+    const char *resource;
+    const char *token;
+    size_t size; /* of the resource; of an acquire or adopt it is in the options */
+    int64_t wait_ms;
+    uint32_t ttl_ms;
+    redlock_acquire_options options; /* as far as the caller's header knows them; not checked yet */
+    struct rl_caller caller;
+};
+
+/* What an operation returns beside its result. */
+struct rl_returned {
+    redlock_lock *lock;
+    const redlock_state *state;
+    int loss; /* enum redlock_loss */
+};
+
+/* The user's callback, or the call of another thread that waits for the end. */
+struct rl_callback {
+    enum { RL_NO_CALLBACK, RL_RESULT_CALLBACK, RL_LOCK_CALLBACK, RL_STATE_CALLBACK, RL_CALL } kind;
+    union {
+        redlock_callback result;
+        redlock_acquire_callback lock;
+        redlock_query_callback state;
+        struct rl_call *call;
+    };
+    void *arg;
+};
+
+/* Each function may be NULL, except start(). */
 struct rl_operation_type {
-    size_t size; /* of the struct that begins with the operation */
+    size_t size;     /* of the struct that begins with the operation */
+    bool is_release; /* operations_max does not prevent it */
+    bool returns_lock;
+    bool returns_state;
+    size_t (*extra_size)(const struct rl_arguments *arguments); /* of what is behind the struct */
+    void (*start)(struct rl_operation *operation, const struct rl_arguments *arguments);
+    /* There will be no operation, because the client closes or for lack of memory: ends the handle in the arguments. */
+    void (*abandon)(const struct rl_arguments *arguments);
     /* Ends its work in progress, with an undo where needed. NULL: cancels its round. */
     void (*stop)(struct rl_operation *operation);
-    /* Completes the result, and calls the callback. NULL: calls callback.plain. */
-    void (*report)(struct rl_operation *operation, redlock_result *result);
     void (*fill)(struct rl_operation *operation, redlock_result *result); /* adds the votes; NULL: those of its round */
-    void (*changed)(struct rl_operation *operation); /* handles a change of a node's state; may be NULL */
+    /* Completes the result, and says what is returned with it. */
+    void (*report)(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned);
+    void (*changed)(struct rl_operation *operation); /* handles a change of a node's state */
     /* Before the operation is freed, with or without a report: ends everything except its round and its lease. In a
-     * forked child it only unreferences objects. May be NULL. */
+     * forked child it only unreferences objects. */
     void (*drop)(struct rl_operation *operation);
 };
 
-/* The user's callback. */
-union rl_callback {
-    redlock_callback plain; /* may be NULL */
-    redlock_acquire_callback acquire;
-    redlock_query_callback query;
-    void (*watch)(int status, enum quorum_loss loss, void *arg);
-};
+extern const struct rl_operation_type rl_ready, rl_acquire, rl_adopt, rl_extend, rl_release, rl_release_token, rl_trust,
+    rl_inspect, rl_query, rl_watch;
 
 /* The deadline and the cancellation, which most operations do not have, come last: with many operations in flight each
  * cache line of one is a miss. */
@@ -61,14 +102,12 @@ struct rl_operation {
     struct rl_operation *previous;
     struct rl_round *round; /* of the last attempt; a reference */
     struct rl_lease *lease; /* a reference, or NULL */
-    union rl_callback callback;
-    void *arg;
+    struct rl_callback callback;
     quorum_time started;
     quorum_time decided;
     uint32_t attempts;
     int16_t status;
     int16_t cause;
-    uint16_t size; /* of its memory */
     bool completed;
     char *text;                         /* replaces the text of the status; NULL: none */
     struct rl_timer timer;              /* its deadline */
@@ -85,18 +124,23 @@ struct rl_operations {
     unsigned count; /* in both lists */
 };
 
-/* Creates an operation in progress. extra: bytes behind the type's struct. NULL: operations_max is reached, or no
- * memory; *status says which. */
-void *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t extra,
-                          union rl_callback callback, void *arg, int *status);
+/* Starts an operation. Not OK: the callback will not be called, because operations_max is reached, or for lack of
+ * memory. */
+int rl_operation_start(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                       struct rl_callback callback);
 
-/* The same without operations_max, for releases: operations in progress must not prevent one. */
-void *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
-                                 redlock_callback callback, void *arg, int *status);
+/* Calls the callback, if there is one. */
+void rl_callback_call(const struct rl_callback *callback, redlock_client *client, const struct rl_returned *returned,
+                      const redlock_result *result);
+
+/* For the operations' own files: */
 
 /* Starts the round of an attempt, with the operation as its owner. NULL: ends the operation for lack of memory. */
 bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *round,
                               void (*decided)(struct rl_round *round));
+
+/* A round's decided() that ends the operation with the verdict. */
+void rl_operation_end_by_round(struct rl_round *round);
 
 /* Sets the text of the result. Without memory the status' text stays. */
 void rl_operation_explain(struct rl_operation *operation, const char *format, ...)
@@ -106,11 +150,9 @@ void rl_operation_explain(struct rl_operation *operation, const char *format, ..
  * to close after the grant, it has released the lock already: NULL, and the result says so. */
 redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock *lock, redlock_result *result);
 
-/* For callbacks of timers: the operation of its timer. */
+/* For callbacks of timers: the operation of its timer. rl_operation_time_out() ends it. */
 struct rl_operation *rl_operation_of_timer(struct rl_timer *timer);
-
-/* options: as the user passed them; may be NULL. */
-struct rl_caller rl_caller_of(struct rl_owner owner, const redlock_acquire_options *options);
+void rl_operation_time_out(struct rl_timer *timer);
 
 /* Makes the cancellation (may be NULL) end the operation. true: it was cancelled before the call, or since, and the
  * operation has ended. */
@@ -125,6 +167,8 @@ void rl_operation_refuse(struct rl_operation *operation, const redlock_result *w
 
 /* Sets the deadline; if wait_ms is 0, the operation ends at once with REDLOCK_TIMED_OUT. timer.fire must be set. */
 void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms);
+
+/* For the client: */
 
 /* Calls the callbacks of completed operations, up to a bound per turn. */
 void rl_operations_notify(redlock_client *client);

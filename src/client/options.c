@@ -153,6 +153,18 @@ int rl_options_read(const redlock_options *given, redlock_options *options, redl
     return check(options, result);
 }
 
+redlock_acquire_options rl_options_known(const redlock_acquire_options *given)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    if (given && (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof options))
+        options.struct_size = given->struct_size; /* it will be refused */
+    else if (given) {
+        memcpy(&options, given, given->struct_size);
+        options.struct_size = sizeof options;
+    }
+    return options;
+}
+
 int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_options *defaults,
                             redlock_acquire_options *options, redlock_result *result)
 {

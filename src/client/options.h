@@ -12,7 +12,10 @@
  * result has the error. */
 int rl_options_read(const redlock_options *given, redlock_options *options, redlock_result *result);
 
-/* The same for one acquire. Zeros become the client's defaults. */
+/* The options of one acquire as far as the caller's header knows them; they are checked later. given may be NULL. */
+redlock_acquire_options rl_options_known(const redlock_acquire_options *given);
+
+/* The same as rl_options_read() for one acquire. Zeros become the client's defaults. */
 int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_options *defaults,
                             redlock_acquire_options *options, redlock_result *result);
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/client/query.h"
 #include "src/core/clock.h"
 #include "src/core/escape.h"
 #include "src/core/memory.h"
@@ -137,12 +136,11 @@ static void decided(struct rl_round *round)
     rl_operation_complete(&query->base, rl_result_status(round->rules.verdict));
 }
 
-static void report(struct rl_operation *operation, redlock_result *result)
+static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
-    operation->callback.query(operation->client, &((struct query *)operation)->state, result, operation->arg);
+    (void)result;
+    returned->state = &((struct query *)operation)->state;
 }
-
-static const struct rl_operation_type type = {.size = sizeof(struct query), .report = report};
 
 static void begin(struct query *query, const char *resource, size_t size)
 {
@@ -164,17 +162,15 @@ static void begin(struct query *query, const char *resource, size_t size)
     rl_operation_start_round(operation, round, decided);
 }
 
-int rl_query_start(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
-                   void *arg)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
+    size_t size = arguments->size;
     redlock_result why;
-    int created;
-    struct query *query = rl_operation_create(client, &type, 0, (union rl_callback){.query = callback}, arg, &created);
-    if (!query)
-        return created;
-    if (rl_resource_check(resource, &size, &client->core.options, &why))
-        rl_operation_refuse(&query->base, &why);
+    if (rl_resource_check(arguments->resource, &size, &operation->client->core.options, &why))
+        rl_operation_refuse(operation, &why);
     else
-        begin(query, resource, size);
-    return REDLOCK_OK;
+        begin((struct query *)operation, arguments->resource, size);
 }
+
+const struct rl_operation_type rl_query = {
+    .size = sizeof(struct query), .returns_state = true, .start = start, .report = report};

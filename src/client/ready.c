@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "src/client/client.h"
-#include "src/client/ready.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
 
@@ -44,31 +43,21 @@ static void fill(struct rl_operation *operation, redlock_result *result)
     }
 }
 
-static void on_deadline(struct rl_timer *timer)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
-    rl_operation_complete(rl_operation_of_timer(timer), REDLOCK_TIMED_OUT);
-}
-
-static const struct rl_operation_type type = {.size = sizeof(struct rl_operation), .fill = fill, .changed = changed};
-
-int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg)
-{
-    int created;
     redlock_result why;
-    struct rl_operation *operation =
-        rl_operation_create(client, &type, 0, (union rl_callback){.plain = callback}, arg, &created);
-    if (!operation)
-        return created;
-    operation->timer.fire = on_deadline;
-    if (wait_ms < REDLOCK_FOREVER) {
+    operation->timer.fire = rl_operation_time_out;
+    if (arguments->wait_ms < REDLOCK_FOREVER) {
         rl_result_fail(&why, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
-                       (long long)wait_ms);
+                       (long long)arguments->wait_ms);
         rl_operation_refuse(operation, &why);
-        return REDLOCK_OK;
+        return;
     }
     changed(operation);
-    if (wait_ms == 0)
+    if (arguments->wait_ms == 0)
         rl_operation_complete(operation, operation->cause);
-    rl_operation_wait(operation, wait_ms);
-    return REDLOCK_OK;
+    rl_operation_wait(operation, arguments->wait_ms);
 }
+
+const struct rl_operation_type rl_ready = {
+    .size = sizeof(struct rl_operation), .start = start, .fill = fill, .changed = changed};

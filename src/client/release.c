@@ -1,6 +1,5 @@
 /* Releases a handle, or a lock by its token: compare-and-delete on every node that may have the token; on a
  * disconnected one later. */
-#include "src/client/release.h"
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/core/escape.h"
@@ -12,11 +11,6 @@ static struct rl_round *create_round(struct rl_lease *lease, bool all_answers)
     const struct quorum_terms terms = {
         .kind = QUORUM_RELEASE, .nodes = lease->locks->nodes->count, .all_answers = all_answers};
     return rl_round_create(lease->locks, lease, RL_COMMAND_RELEASE, &terms);
-}
-
-static void decided(struct rl_round *round)
-{
-    rl_operation_complete(round->owner, rl_result_status(round->rules.verdict));
 }
 
 /*
@@ -51,8 +45,6 @@ static void drop(struct rl_operation *operation)
     operation->client->core.statistics.released += operation->status == REDLOCK_OK && operation->attempts > 0;
 }
 
-static const struct rl_operation_type type = {.size = sizeof(struct rl_operation), .stop = stop, .drop = drop};
-
 /* false: no memory for the round; the operation has ended. */
 static bool begin(struct rl_operation *operation, bool all_answers)
 {
@@ -61,7 +53,7 @@ static bool begin(struct rl_operation *operation, bool all_answers)
         round->overdue = overdue;
         round->hands_over = !all_answers; /* not by token: the lock may not be held any more */
     }
-    return rl_operation_start_round(operation, round, decided);
+    return rl_operation_start_round(operation, round, rl_operation_end_by_round);
 }
 
 /* Waits for every node, so that no request is in flight when the callback runs. */
@@ -75,68 +67,51 @@ static void begin_token(struct rl_operation *operation, const char *resource, si
         rl_operation_complete(operation, status);
 }
 
-int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *text,
-                           redlock_callback callback, void *arg)
+static void start_token(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
-    int created;
+    redlock_client *client = operation->client;
+    size_t size = arguments->size;
     redlock_result why;
     char bytes[REDLOCK_TOKEN_MAX];
     struct rl_text token = {bytes, 0};
-    struct rl_operation *operation = rl_operation_create_always(client, &type, callback, arg, &created);
-    if (!operation)
-        return created;
-    int status = rl_lock_name_check(resource, &size, &client->core.options, &why);
+    int status = rl_lock_name_check(arguments->resource, &size, &client->core.options, &why);
     if (!status)
-        status = rl_token_read(text, bytes, &token.size, &why);
-    if (!status && rl_leases_find_token(&client->locks, resource, size, token))
+        status = rl_token_read(arguments->token, bytes, &token.size, &why);
+    if (!status && rl_leases_find_token(&client->locks, arguments->resource, size, token))
         status = rl_result_fail(&why, REDLOCK_INVALID, "this client holds that lock: release its handle");
     if (status)
         rl_operation_refuse(operation, &why);
     else
-        begin_token(operation, resource, size, token);
-    return REDLOCK_OK;
+        begin_token(operation, arguments->resource, size, token);
 }
 
-/* Frees the lock after its last handle has ended. */
-static void free_lock(struct rl_operation *operation)
-{
-    rl_lease_invalidate(operation->lease);
-    if (!begin(operation, false))
-        rl_lease_release_detached(operation->lease);
-}
+const struct rl_operation_type rl_release_token = {
+    .size = sizeof(struct rl_operation), .is_release = true, .start = start_token, .stop = stop, .drop = drop};
 
-void rl_release_lost(redlock_lock *lock)
+/* Without an operation's memory; or in a close, which has released the lock or leaves it to expire. */
+static void abandon(const struct rl_arguments *arguments)
 {
-    struct rl_lease *lease = lock->lease;
-    rl_lease_end_handle(lock);
+    struct rl_lease *lease = arguments->lock->lease;
+    rl_lease_end_handle(arguments->lock);
+    if (lease->handles.count == 0 && !atomic_load(&lease->loss))
+        rl_lease_release_detached(lease);
     rl_lease_unref(lease);
 }
 
-const char *rl_release_close_text(const redlock_client *client)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
-    return client->core.options.leave_locks ? "the client is being closed, which leaves the lock to expire"
-                                            : "the client is being closed, which releases the lock";
-}
-
-int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
-{
-    struct rl_lease *lease = lock->lease;
-    int created;
+    struct rl_lease *lease = arguments->lock->lease;
     bool valid = rl_lease_validity(lease) > 0, lost = atomic_load(&lease->loss);
-    rl_lease_end_handle(lock);
-    struct rl_operation *operation = rl_operation_create_always(lease->locks->client, &type, callback, arg, &created);
-    bool ended = lease->handles.count == 0;
-    if (!operation) {
-        if (ended && !lost)
-            rl_lease_release_detached(lease);
-        rl_lease_unref(lease);
-        return created;
-    }
+    rl_lease_end_handle(arguments->lock);
     operation->lease = lease; /* the handle's reference */
-    if (ended && !lost)
-        free_lock(operation);
-    if (lost && lease->locks->core->closing) {
-        rl_operation_explain(operation, "%s", rl_release_close_text(operation->client));
+    bool ended = lease->handles.count == 0;
+    if (ended && !lost) {
+        rl_lease_invalidate(lease);
+        if (!begin(operation, false))
+            rl_lease_release_detached(lease);
+    }
+    if (lost && operation->client->core.closing) {
+        rl_operation_explain(operation, "%s", rl_client_close_text(operation->client));
         rl_operation_complete(operation, REDLOCK_CANCELLED);
     } else if (lost || !valid) { /* its keys are being undone; those of the next holder are not touched */
         rl_operation_complete(operation, REDLOCK_LOST);
@@ -144,5 +119,11 @@ int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
         rl_operation_explain(operation, "done: still held by its owner: hold count %u", lease->handles.count);
         rl_operation_complete(operation, REDLOCK_OK);
     }
-    return REDLOCK_OK;
 }
+
+const struct rl_operation_type rl_release = {.size = sizeof(struct rl_operation),
+                                             .is_release = true,
+                                             .start = start,
+                                             .abandon = abandon,
+                                             .stop = stop,
+                                             .drop = drop};

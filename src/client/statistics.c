@@ -1,15 +1,15 @@
-#include "src/client/statistics.h"
-
+/* What a client counts, as a snapshot and as text for Prometheus; and the state of its nodes. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client/blocking.h"
 #include "src/client/client.h"
+#include "src/client/functions.h"
 #include "src/core/clock.h"
 #include "src/core/histogram.h"
+#include "src/node/guard.h"
 
 /* --------------------------------------------------------------------------------------------------------- snapshot */
 
@@ -21,23 +21,30 @@ static uint32_t held(const redlock_client *client)
     return count;
 }
 
-void rl_statistics_fill(redlock_client *client, redlock_statistics *statistics)
+static void fill(const redlock_client *client, redlock_statistics *statistics)
 {
     *statistics = client->core.statistics;
     statistics->locks_held = held(client);
     statistics->operations_pending = client->operations.count;
 }
 
+struct snapshot {
+    const redlock_client *client;
+    redlock_statistics *statistics;
+};
+
+static int take_snapshot(void *data)
+{
+    const struct snapshot *snapshot = data;
+    fill(snapshot->client, snapshot->statistics);
+    return REDLOCK_OK;
+}
+
 int redlock_statistics_get(redlock_client *client, redlock_statistics *statistics)
 {
     if (!client || !statistics || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
-    if (client->loop_thread)
-        return rl_blocking_statistics(client, statistics);
-    if (rl_client_enter(client))
-        return REDLOCK_INVALID;
-    rl_statistics_fill(client, statistics);
-    return REDLOCK_OK;
+    return rl_client_ask(client, take_snapshot, &(struct snapshot){client, statistics});
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */
@@ -197,17 +204,23 @@ static void add_nodes(struct text *text, redlock_client *client)
                   &client->nodes->node[i].statistics.latency);
 }
 
-size_t rl_metrics_write(redlock_client *client, char *buffer, size_t size)
+struct metrics {
+    redlock_client *client;
+    struct text text;
+};
+
+static int write_metrics(void *data)
 {
-    struct text text = {buffer, size, 0};
+    struct metrics *written = data;
+    struct text *text = &written->text;
     redlock_statistics statistics;
-    rl_statistics_fill(client, &statistics);
-    add_operations(&text, &statistics);
-    add_metrics(&text, &statistics);
-    head(&text, "acquire_seconds", "histogram", "Duration of successful acquires.");
-    histogram(&text, "acquire_seconds", "", &statistics.acquire_latency);
-    add_nodes(&text, client);
-    return text.used;
+    fill(written->client, &statistics);
+    add_operations(text, &statistics);
+    add_metrics(text, &statistics);
+    head(text, "acquire_seconds", "histogram", "Duration of successful acquires.");
+    histogram(text, "acquire_seconds", "", &statistics.acquire_latency);
+    add_nodes(text, written->client);
+    return REDLOCK_OK;
 }
 
 int redlock_metrics(redlock_client *client, char *text, size_t size, size_t *needed)
@@ -216,8 +229,115 @@ int redlock_metrics(redlock_client *client, char *text, size_t size, size_t *nee
         return REDLOCK_INVALID;
     if (!client->loop_thread && rl_client_enter(client))
         return REDLOCK_INVALID;
-    size_t used = client->loop_thread ? rl_blocking_metrics(client, text, size) : rl_metrics_write(client, text, size);
+    struct metrics written = {client, {text, size, 0}};
+    if (rl_client_ask(client, write_metrics, &written))
+        written.text.used = size;
     if (needed)
-        *needed = used + 1;
-    return used < size ? REDLOCK_OK : REDLOCK_INVALID;
+        *needed = written.text.used + 1;
+    return written.text.used < size ? REDLOCK_OK : REDLOCK_INVALID;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ nodes */
+
+static const char *state_text(const struct rl_node *node)
+{
+    switch (node->state) {
+    case RL_NODE_BACKOFF:
+        return "disconnected";
+    case RL_NODE_RESOLVING:
+        return "resolving its name";
+    case RL_NODE_CONNECTING:
+        return "connecting";
+    case RL_NODE_HANDSHAKE:
+        return "handshake";
+    case RL_NODE_READY:
+        return "ready";
+    case RL_NODE_CLOSED:
+        break;
+    }
+    return "closed";
+}
+
+static void copy(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from ? from : "");
+}
+
+/* Why the node has no vote, and how long its quarantine lasts. */
+static void fill_objection(struct rl_node *node, redlock_node_status *status, quorum_time now)
+{
+    const char *objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
+    copy(status->objection, sizeof status->objection, node->state == RL_NODE_READY ? objection : NULL);
+    if (node->nodes->core->options.guard)
+        status->quarantine_ms =
+            (int64_t)((quorum_time_until(rl_guard_free_at(node), now) + QUORUM_MILLISECOND - 1) / QUORUM_MILLISECOND);
+}
+
+static void fill_facts(const struct rl_facts *facts, redlock_node_status *status)
+{
+    status->append_only = facts->append_only;
+    status->snapshots = facts->snapshots;
+    status->marker_nodes = facts->marker_nodes;
+    status->marker_max_ttl_ms = facts->marker_max_ttl_ms;
+    copy(status->maxmemory_policy, sizeof status->maxmemory_policy, facts->maxmemory_policy);
+    copy(status->append_fsync, sizeof status->append_fsync, facts->append_fsync);
+    copy(status->marker_why, sizeof status->marker_why, facts->marker_why);
+    copy(status->marker_deployment, sizeof status->marker_deployment, facts->marker_deployment);
+    copy(status->lacking, sizeof status->lacking, facts->lacking);
+    copy(status->user, sizeof status->user, facts->user);
+}
+
+static void fill_status(struct rl_node *node, redlock_node_status *status)
+{
+    const redlock_client *client = node->nodes->client;
+    const struct quorum_clock_node *clock = &client->nodes->clock_watch.node[node->index];
+    quorum_time now = rl_now();
+    memset(status, 0, sizeof *status);
+    status->name = node->address.name;
+    status->usable = rl_node_usable(node, now, true).is == RL_USABLE;
+    status->findings = node->findings;
+    copy(status->state, sizeof status->state, state_text(node));
+    copy(status->error, sizeof status->error, rl_node_error(node));
+    copy(status->server, sizeof status->server, node->server.name);
+    copy(status->version, sizeof status->version, node->server.version);
+    copy(status->run_id, sizeof status->run_id, node->server.run_id);
+    copy(status->role, sizeof status->role, node->server.role);
+    fill_facts(&node->facts, status);
+    fill_objection(node, status, now);
+    status->round_trip_us = node->heartbeat.round_trip_us;
+    status->requests_pending = node->flight.sent.count;
+    status->undos_pending = node->kept.count;
+    status->clock_known = clock->known;
+    if (!clock->known)
+        return;
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    int64_t ahead = (int64_t)((quorum_time)wall.tv_sec * QUORUM_SECOND + (quorum_time)wall.tv_nsec - now);
+    bool crossed = clock->offset.low > clock->offset.high; /* noise within the drift crosses the bounds */
+    status->clock_low_us = ((crossed ? clock->offset.high : clock->offset.low) - ahead) / 1000;
+    status->clock_high_us = ((crossed ? clock->offset.low : clock->offset.high) - ahead) / 1000;
+}
+
+uint32_t redlock_nodes(const redlock_client *client)
+{
+    return client && rl_client_in_owner_process(client) ? client->nodes->count : 0;
+}
+
+struct node_question {
+    struct rl_node *node;
+    redlock_node_status *status;
+};
+
+static int read_node_status(void *data)
+{
+    const struct node_question *question = data;
+    fill_status(question->node, question->status);
+    return REDLOCK_OK;
+}
+
+int redlock_node_status_get(redlock_client *client, uint32_t node, redlock_node_status *status)
+{
+    if (!client || !status || !rl_client_in_owner_process(client) || node >= client->nodes->count)
+        return REDLOCK_INVALID;
+    return rl_client_ask(client, read_node_status, &(struct node_question){&client->nodes->node[node], status});
 }

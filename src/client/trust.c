@@ -1,5 +1,4 @@
 /* Trust: ends the nodes' quarantine. An operator vouches that no lock is held. */
-#include "src/client/trust.h"
 #include "src/client/client.h"
 #include "src/core/result.h"
 #include "src/node/guard.h"
@@ -11,35 +10,26 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
         rl_guard_take_reply(target, reply, round->request[node].sent, rl_node_heard(target));
 }
 
-static void decided(struct rl_round *round)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
-    rl_operation_complete(round->owner, rl_result_status(round->rules.verdict));
-}
-
-static const struct rl_operation_type type = {.size = sizeof(struct rl_operation)};
-
-int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg)
-{
-    int status;
+    redlock_client *client = arguments->client;
     const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = client->nodes->count};
-    struct rl_operation *operation =
-        rl_operation_create(client, &type, 0, (union rl_callback){.plain = callback}, arg, &status);
-    if (!operation)
-        return status;
+    int status;
     if (!client->core.options.guard) {
         rl_operation_explain(operation, "the client's guard is off: there is no quarantine to end");
         rl_operation_complete(operation, REDLOCK_INVALID);
-        return REDLOCK_OK;
+        return;
     }
     /* A round needs a lease; none of it is sent. */
     operation->lease = rl_lease_create_one(&client->locks, "trust", 5, &status);
     if (!operation->lease) {
         rl_operation_complete(operation, status);
-        return REDLOCK_OK;
+        return;
     }
     struct rl_round *round = rl_round_create(&client->locks, operation->lease, RL_COMMAND_TRUST, &terms);
     if (round)
         round->replied = replied;
-    rl_operation_start_round(operation, round, decided);
-    return REDLOCK_OK;
+    rl_operation_start_round(operation, round, rl_operation_end_by_round);
 }
+
+const struct rl_operation_type rl_trust = {.size = sizeof(struct rl_operation), .start = start};

@@ -1,5 +1,5 @@
+/* Watch: waits for the loss of a lock, for redlock_wait_lost(). */
 #include "src/client/watch.h"
-
 #include "src/client/client.h"
 
 struct rl_watch {
@@ -34,34 +34,29 @@ static void on_deadline(struct rl_timer *timer)
     rl_operation_complete(operation, REDLOCK_TIMED_OUT);
 }
 
-static void report(struct rl_operation *operation, redlock_result *result)
+static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
-    enum quorum_loss loss = (enum quorum_loss)atomic_load(&operation->lease->loss);
-    operation->callback.watch(result->status, loss, operation->arg);
+    (void)result;
+    returned->loss = (int)atomic_load(&operation->lease->loss);
 }
 
-static const struct rl_operation_type type = {
-    .size = sizeof(struct rl_watch), .stop = stop, .report = report, .drop = stop};
-
-int rl_watch_start(redlock_lock *lock, int64_t wait_ms, rl_watch_callback *callback, void *arg)
+static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
-    struct rl_lease *lease = lock->lease;
-    int created;
-    struct rl_watch *watch =
-        rl_operation_create(lease->locks->client, &type, 0, (union rl_callback){.watch = callback}, arg, &created);
-    if (!watch)
-        return created;
-    watch->base.lease = rl_lease_ref(lease);
-    watch->base.timer.fire = on_deadline;
-    if (wait_ms == 0 && !atomic_load(&lease->loss)) {
-        rl_operation_complete(&watch->base, REDLOCK_TIMED_OUT); /* it has never waited: not one of the lease's */
-        return REDLOCK_OK;
+    struct rl_watch *watch = (struct rl_watch *)operation;
+    struct rl_lease *lease = arguments->lock->lease;
+    operation->lease = rl_lease_ref(lease);
+    operation->timer.fire = on_deadline;
+    if (arguments->wait_ms == 0 && !atomic_load(&lease->loss)) {
+        rl_operation_complete(operation, REDLOCK_TIMED_OUT); /* it has never waited: not one of the lease's */
+        return;
     }
     watch->next = lease->watches;
     lease->watches = watch;
     if (atomic_load(&lease->loss))
         rl_watches_end(lease);
     else
-        rl_operation_wait(&watch->base, wait_ms);
-    return REDLOCK_OK;
+        rl_operation_wait(operation, arguments->wait_ms);
 }
+
+const struct rl_operation_type rl_watch = {
+    .size = sizeof(struct rl_watch), .start = start, .stop = stop, .report = report, .drop = stop};

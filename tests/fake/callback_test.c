@@ -270,18 +270,25 @@ TEST_ROWS(closing, a_close_ends_each_kind_of_operation, OPERATIONS)
 
 /* --- An operation whose end ends another --- */
 
-static struct rl_operation *brought_about;
-static unsigned cancelled;
+static struct rl_operation *begun[3];
+static unsigned begun_count, cancelled;
+
+static void note_operation(struct rl_operation *operation, const struct rl_arguments *arguments)
+{
+    (void)arguments;
+    begun[begun_count++] = operation;
+}
 
 static void end_another(struct rl_operation *operation)
 {
-    if (operation != brought_about)
-        rl_operation_complete(brought_about, REDLOCK_MISCONFIGURED);
+    if (operation != begun[1])
+        rl_operation_complete(begun[1], REDLOCK_MISCONFIGURED);
 }
 
-static void count_cancelled(struct rl_operation *operation, redlock_result *result)
+static void count_cancelled(redlock_client *client, const redlock_result *result, void *arg)
 {
-    (void)operation;
+    (void)client;
+    (void)arg;
     cancelled += result->status == REDLOCK_CANCELLED;
 }
 
@@ -289,14 +296,13 @@ static void count_cancelled(struct rl_operation *operation, redlock_result *resu
 TEST(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
 {
     static const struct rl_operation_type type = {
-        .size = sizeof(struct rl_operation), .stop = end_another, .report = count_cancelled};
-    struct rl_operation *operation[3]; /* the close cancels the newest first */
-    int status;
+        .size = sizeof(struct rl_operation), .start = note_operation, .stop = end_another};
+    const struct rl_callback callback = {.kind = RL_RESULT_CALLBACK, .result = count_cancelled};
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        operation[i] = rl_operation_create(scene.client, &type, 0, (union rl_callback){.plain = NULL}, NULL, &status);
-    brought_about = operation[1];
-    cancelled = 0;
+    begun_count = cancelled = 0;
+    for (unsigned i = 0; i < 3; i++) /* the close cancels the newest first */
+        ck_assert_status(rl_operation_start(&type, &(struct rl_arguments){.client = scene.client}, callback),
+                         REDLOCK_OK);
     struct redlock_client *client = scene.client;
     ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_OK);
     ck_assert_ptr_null(client->operations.first);

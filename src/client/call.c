@@ -1,0 +1,172 @@
+#include "src/client/call.h"
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "src/client/client.h"
+#include "src/core/result.h"
+
+/* Takes the place of the newest call when the queue is closed: an address that no call has. */
+static struct rl_call *closed(const struct rl_calls *calls)
+{
+    return (struct rl_call *)(uintptr_t)calls;
+}
+
+static bool post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *newest, struct rl_call *oldest)
+{
+    /* Once the call is listed, it may end, and another thread may close the client, before this thread signals. */
+    rl_wakeup_ref(wakeup);
+    struct rl_call *first = atomic_load(&calls->newest);
+    do
+        oldest->next = first;
+    while (first != closed(calls) && !atomic_compare_exchange_weak(&calls->newest, &first, newest));
+    if (!first && atomic_load(&calls->asleep)) /* of several calls the first one wakes */
+        rl_wakeup_signal(wakeup);
+    rl_wakeup_unref(wakeup);
+    return first != closed(calls);
+}
+
+bool rl_calls_post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *call)
+{
+    assert(call->run && call->arguments.client);
+    return post(calls, wakeup, call, call);
+}
+
+void rl_calls_gather(struct rl_calls *calls, struct rl_call *call)
+{
+    assert(!calls->gathered == !calls->gathered_oldest);
+    call->next = calls->gathered;
+    calls->gathered = call;
+    if (!calls->gathered_oldest)
+        calls->gathered_oldest = call;
+}
+
+void rl_calls_flush(struct rl_calls *calls, struct rl_wakeup *wakeup)
+{
+    struct rl_call *newest = calls->gathered, *oldest = calls->gathered_oldest;
+    assert(!newest == !oldest && (!oldest || !oldest->next));
+    if (newest && post(calls, wakeup, newest, oldest))
+        calls->gathered = calls->gathered_oldest = NULL;
+    else if (newest)
+        oldest->next = NULL; /* they stay gathered */
+}
+
+static void add_started(struct rl_calls *calls, struct rl_call *call)
+{
+    call->previous = NULL;
+    call->next = calls->started;
+    if (call->next)
+        call->next->previous = call;
+    calls->started = call;
+}
+
+void rl_calls_finished(struct rl_calls *calls, struct rl_call *call)
+{
+    assert(call->previous ? call->previous->next == call : calls->started == call);
+    *(call->previous ? &call->previous->next : &calls->started) = call->next;
+    if (call->next)
+        call->next->previous = call->previous;
+}
+
+static struct rl_call *in_order_of(const struct rl_calls *calls, struct rl_call *call)
+{
+    struct rl_call *in_order = NULL;
+    while (call && call != closed(calls)) {
+        struct rl_call *next = call->next;
+        call->next = in_order;
+        in_order = call;
+        call = next;
+    }
+    return in_order;
+}
+
+static void run_all(struct rl_calls *calls, struct rl_call *call)
+{
+    struct rl_call *next;
+    for (; call; call = next) {
+        next = call->next; /* a call may end at once, and its memory with it */
+        assert(call->run && call->arguments.client);
+        if (call->drop)
+            add_started(calls, call);
+        call->run(call);
+    }
+}
+
+/* A thread lists its call and then reads `asleep`; this one sets it and then reads the list. So one of them sees the
+ * other, and while the loop is busy a call costs no wake-up. */
+bool rl_calls_fall_asleep(struct rl_calls *calls)
+{
+    atomic_store(&calls->asleep, true);
+    return !atomic_load(&calls->newest);
+}
+
+void rl_calls_wake_up(struct rl_calls *calls)
+{
+    atomic_store(&calls->asleep, false);
+}
+
+void rl_calls_run(struct rl_calls *calls)
+{
+    run_all(calls, in_order_of(calls, atomic_exchange(&calls->newest, NULL)));
+}
+
+void rl_calls_close(struct rl_calls *calls)
+{
+    run_all(calls, in_order_of(calls, atomic_exchange(&calls->newest, closed(calls))));
+}
+
+bool rl_calls_are_closed(const struct rl_calls *calls)
+{
+    return atomic_load(&calls->newest) == closed(calls);
+}
+
+void rl_calls_run_gathered(struct rl_calls *calls)
+{
+    struct rl_call *gathered = calls->gathered;
+    calls->gathered = calls->gathered_oldest = NULL;
+    run_all(calls, in_order_of(calls, gathered));
+}
+
+static void drop_list(struct rl_call *call)
+{
+    while (call) {
+        struct rl_call *next = call->next;
+        if (call->drop)
+            call->drop(call);
+        call = next;
+    }
+}
+
+void rl_calls_drop(struct rl_calls *calls)
+{
+    drop_list(in_order_of(calls, atomic_exchange(&calls->newest, NULL)));
+    drop_list(calls->gathered);
+    drop_list(calls->started);
+    calls->gathered = calls->gathered_oldest = calls->started = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------- operations */
+
+void rl_call_fail(struct rl_call *call, int status, const char *text)
+{
+    redlock_result result;
+    rl_result_fail(&result, status, "%s", text);
+    call->finish(call, &(struct rl_returned){0}, &result);
+}
+
+void rl_call_run_operation(struct rl_call *call)
+{
+    const redlock_client *client = call->arguments.client;
+    if (!client->core.closing) {
+        int status =
+            rl_operation_start(call->type, &call->arguments, (struct rl_callback){.kind = RL_CALL, .call = call});
+        if (status) /* INVALID: a bad argument would have ended the operation */
+            rl_call_fail(call, status,
+                         status == REDLOCK_INVALID ? RL_TOO_MANY_OPERATIONS : redlock_status_text(status));
+    } else if (call->type->abandon) {
+        call->type->abandon(&call->arguments);
+        rl_call_fail(call, REDLOCK_CANCELLED, rl_client_close_text(client));
+    } else {
+        rl_call_fail(call, REDLOCK_INVALID, "the client is being closed");
+    }
+}

@@ -1,0 +1,392 @@
+#include "src/client/posted.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/client/functions.h"
+#include "src/client/lock_events.h"
+#include "src/client/loop_thread.h"
+#include "src/core/memory.h"
+#include "src/core/thread.h"
+
+/* A node's result without its text. */
+struct node_result {
+    const char *name;
+    int32_t outcome;
+    uint32_t latency_us;
+};
+
+#define FIELDS_SIZE offsetof(redlock_result, node)
+
+struct posted {
+    struct rl_call call;
+    struct rl_completion completion;
+    struct rl_loop_thread *thread;
+    struct rl_callback callback;
+    struct rl_lock_events *events; /* of an acquire; NULL without an event callback */
+    struct rl_returned returned;
+    redlock_state *state;     /* of a query */
+    void *fields;             /* the result up to its nodes */
+    struct node_result *node; /* one per node */
+    char *texts;              /* the nodes' and the result's, each with its NUL; NULL: all are "" */
+    char *free;               /* while the arguments are copied: the bytes of the next one go here */
+    uint64_t memory[];
+};
+
+/* ------------------------------------------------------------------------------------------------------- arguments */
+
+/* A resource that is too long is not copied: its size suffices to refuse it. */
+static size_t bytes_of(const char *bytes, size_t size, size_t most)
+{
+    if (!bytes || size > most)
+        return 0;
+    return size ? size : strnlen(bytes, most + 1);
+}
+
+static const char *copy(struct posted *posted, const char *bytes, size_t size, size_t most)
+{
+    if (!bytes)
+        return NULL;
+    char *at = posted->free;
+    size_t copied = bytes_of(bytes, size, most);
+    memcpy(at, bytes, copied);
+    at[copied] = '\0';
+    posted->free += copied + 1;
+    return at;
+}
+
+static size_t also_of(const redlock_acquire_options *options)
+{
+    return options->also && options->also_count < REDLOCK_RESOURCES_MAX ? options->also_count : 0;
+}
+
+static size_t resource_size(const struct rl_arguments *arguments)
+{
+    return arguments->size ? arguments->size : arguments->options.resource_size;
+}
+
+static size_t result_size(const redlock_client *client)
+{
+    return FIELDS_SIZE + client->nodes->count * sizeof(struct node_result);
+}
+
+static size_t memory_for(const struct rl_operation_type *type, const struct rl_arguments *arguments)
+{
+    const redlock_acquire_options *options = &arguments->options;
+    size_t also = also_of(options);
+    size_t size = result_size(arguments->client) + also * sizeof(redlock_name);
+    if (type->returns_state)
+        size += sizeof(redlock_state);
+    size += bytes_of(arguments->resource, resource_size(arguments), REDLOCK_RESOURCE_MAX) + 1;
+    size += bytes_of(arguments->token, 0, REDLOCK_TOKEN_TEXT_SIZE) + 1;
+    for (size_t i = 0; i < also; i++)
+        size += bytes_of(options->also[i].bytes, options->also[i].size, REDLOCK_RESOURCE_MAX) + 1;
+    return size;
+}
+
+static void copy_also(struct posted *posted, redlock_name *names)
+{
+    redlock_acquire_options *options = &posted->call.arguments.options;
+    size_t count = also_of(options);
+    for (size_t i = 0; i < count; i++) {
+        names[i] = options->also[i];
+        names[i].bytes = copy(posted, names[i].bytes, names[i].size, REDLOCK_RESOURCE_MAX);
+    }
+    if (count)
+        options->also = names;
+}
+
+/* Parts the memory: what needs alignment comes first. */
+static void copy_arguments(struct posted *posted, const struct rl_arguments *given)
+{
+    struct rl_arguments *arguments = &posted->call.arguments;
+    char *at = (char *)posted->memory;
+    _Static_assert(FIELDS_SIZE % sizeof(uint64_t) == 0, "the nodes' results are aligned");
+    *arguments = *given;
+    posted->fields = at;
+    posted->node = (struct node_result *)(void *)(at + FIELDS_SIZE);
+    at += result_size(given->client);
+    redlock_name *names = (redlock_name *)(void *)at;
+    at += also_of(&given->options) * sizeof *names;
+    if (posted->call.type->returns_state) {
+        posted->state = memset(at, 0, sizeof *posted->state);
+        posted->returned.state = posted->state;
+        at += sizeof *posted->state;
+    }
+    posted->free = at;
+    arguments->resource = copy(posted, given->resource, resource_size(given), REDLOCK_RESOURCE_MAX);
+    arguments->token = copy(posted, given->token, 0, REDLOCK_TOKEN_TEXT_SIZE);
+    copy_also(posted, names);
+}
+
+/* ------------------------------------------------------------------------------------------------------ completion */
+
+static struct posted *posted_of(struct rl_completion *completion)
+{
+    return (struct posted *)(void *)((char *)completion - offsetof(struct posted, completion));
+}
+
+static void free_posted(struct posted *posted)
+{
+    rl_lock_events_unref(posted->events);
+    rl_free(&posted->thread->allocator, posted->texts);
+    rl_free(&posted->thread->allocator, posted);
+}
+
+static void drop(struct rl_call *call)
+{
+    free_posted((struct posted *)call);
+}
+
+static void end(struct rl_completion *completion)
+{
+    free_posted(posted_of(completion));
+}
+
+static size_t texts_size(const redlock_result *result)
+{
+    size_t size = strlen(result->text) + 1;
+    for (unsigned i = 0; i < result->nodes; i++)
+        size += strlen(result->node[i].text) + 1;
+    return size;
+}
+
+static char *append(char *at, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    memcpy(at, text, size);
+    return at + size;
+}
+
+/* Without memory there are no texts, and the result's is formatted from the votes. */
+static void store_texts(struct posted *posted, const redlock_result *result)
+{
+    size_t size = texts_size(result);
+    if (size > result->nodes + 1) /* not only NULs */
+        posted->texts = rl_allocate(&posted->thread->allocator, size);
+    char *at = posted->texts;
+    for (unsigned i = 0; at && i < result->nodes; i++)
+        at = append(at, result->node[i].text);
+    if (at)
+        append(at, result->text);
+}
+
+static void store_result(struct posted *posted, const redlock_result *result)
+{
+    memcpy(posted->fields, result, FIELDS_SIZE);
+    for (unsigned i = 0; i < result->nodes; i++)
+        posted->node[i] =
+            (struct node_result){result->node[i].name, result->node[i].outcome, result->node[i].latency_us};
+    store_texts(posted, result);
+}
+
+static const char *restore_text(const char *at, char *text)
+{
+    if (!at) {
+        text[0] = '\0';
+        return NULL;
+    }
+    size_t size = strlen(at) + 1;
+    memcpy(text, at, size);
+    return at + size;
+}
+
+static void restore_result(const struct posted *posted, redlock_result *result)
+{
+    const char *text = posted->texts;
+    memcpy(result, posted->fields, FIELDS_SIZE);
+    for (unsigned i = 0; i < result->nodes; i++) {
+        result->node[i].name = posted->node[i].name;
+        result->node[i].outcome = posted->node[i].outcome;
+        result->node[i].latency_us = posted->node[i].latency_us;
+        text = restore_text(text, result->node[i].text);
+    }
+    restore_text(text, result->text);
+    if (result->status != REDLOCK_OK)
+        redlock_result_text(result);
+}
+
+static void finish(struct rl_call *call, const struct rl_returned *returned, const redlock_result *result)
+{
+    struct posted *posted = (struct posted *)call;
+    rl_calls_finished(&posted->thread->calls, call);
+    if (posted->callback.kind == RL_NO_CALLBACK) {
+        atomic_fetch_sub(&posted->thread->posted, 1);
+        free_posted(posted);
+        return;
+    }
+    store_result(posted, result);
+    if (returned->state)
+        *posted->state = *returned->state;
+    posted->returned.lock = returned->lock;
+    if (returned->lock)
+        atomic_store(&returned->lock->delivery, RL_ON_ITS_WAY); /* until its callback runs */
+    if (returned->lock && posted->events)
+        rl_lock_events_ref(posted->events); /* the handle's */
+    rl_completions_add(&posted->thread->completions, &posted->completion);
+}
+
+/* If the client began to close since the grant, it releases the lock. */
+static void recall_if_closing(struct posted *posted, redlock_result *result)
+{
+    bool closing = atomic_load(&posted->thread->closing) != RL_OPEN;
+    if (!posted->returned.lock || rl_lease_deliver(posted->returned.lock, closing ? RL_RECALLED : RL_DELIVERED))
+        return;
+    rl_lock_events_stop(posted->events);
+    posted->returned.lock = NULL;
+    result->status = result->cause = REDLOCK_CANCELLED;
+    result->validity_ms = 0;
+    result->fence = 0;
+    result->text[0] = '\0'; /* of the grant */
+    redlock_result_text(result);
+}
+
+/* The callback may start another call. */
+static void run(struct rl_completion *completion)
+{
+    redlock_result result;
+    struct posted *posted = posted_of(completion);
+    atomic_fetch_sub(&posted->thread->posted, 1);
+    restore_result(posted, &result);
+    recall_if_closing(posted, &result);
+    rl_callback_call(&posted->callback, posted->call.arguments.client, &posted->returned, &result);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- start */
+
+static struct posted *create(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                             struct rl_callback callback)
+{
+    redlock_client *client = arguments->client;
+    struct posted *posted = rl_core_allocate(&client->core, sizeof *posted + memory_for(type, arguments));
+    if (!posted)
+        return NULL;
+    memset(posted, 0, sizeof *posted);
+    posted->thread = client->loop_thread;
+    posted->callback = callback;
+    posted->call.run = rl_call_run_operation;
+    posted->call.finish = finish;
+    posted->call.drop = drop;
+    posted->call.type = type;
+    posted->completion.run = run;
+    posted->completion.end = end;
+    copy_arguments(posted, arguments);
+    return posted;
+}
+
+/* Events of the lock take the same way as the completion. */
+static bool redirect_events(struct posted *posted)
+{
+    redlock_acquire_options *options = &posted->call.arguments.options;
+    if (!posted->call.type->returns_lock || !options->event)
+        return true;
+    posted->events = rl_lock_events_create(posted->thread, options->event, options->event_arg);
+    options->event = rl_lock_events_post;
+    options->event_arg = posted->events;
+    return posted->events;
+}
+
+static int post(const struct rl_operation_type *type, const struct rl_arguments *arguments, struct rl_callback callback)
+{
+    struct posted *posted = create(type, arguments, callback);
+    int status = posted && redirect_events(posted) ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+    if (!status && !rl_loop_thread_post(arguments->client, &posted->call))
+        status = REDLOCK_INVALID;
+    if (status && posted)
+        free_posted(posted);
+    return status;
+}
+
+static int abandon(void *data)
+{
+    const struct rl_call *unposted = data;
+    unposted->type->abandon(&unposted->arguments);
+    return REDLOCK_OK;
+}
+
+int rl_posted_start(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                    struct rl_callback callback)
+{
+    struct rl_loop_thread *thread = arguments->client->loop_thread;
+    if (atomic_fetch_add(&thread->posted, 1) >= arguments->client->core.options.operations_max && !type->is_release) {
+        atomic_fetch_sub(&thread->posted, 1);
+        rl_client_complain(arguments->client,
+                           "more than operations_max operations that redlock_dispatch() has not completed");
+        return REDLOCK_INVALID;
+    }
+    int status = post(type, arguments, callback);
+    if (status)
+        atomic_fetch_sub(&thread->posted, 1);
+    if (status == REDLOCK_NO_MEMORY && type->abandon) {
+        struct rl_call unposted = {.type = type, .arguments = *arguments};
+        rl_client_ask(arguments->client, abandon, &unposted);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------------------------- dispatch */
+
+static int refuse(redlock_client *client, const char *text)
+{
+    rl_client_complain(client, text);
+    return REDLOCK_INVALID;
+}
+
+int redlock_descriptor(redlock_client *client)
+{
+    if (!client || !rl_client_in_owner_process(client))
+        return REDLOCK_INVALID;
+    if (!client->loop_thread)
+        return refuse(client, "redlock_descriptor(): the client is attached to a loop, which calls its callbacks; use "
+                              "redlock_connect()");
+    int descriptor = rl_completions_descriptor(&client->loop_thread->completions);
+    return descriptor < 0 ? REDLOCK_SYSTEM : descriptor;
+}
+
+static int enter_dispatch(redlock_client *client)
+{
+    if (!client || !rl_client_in_owner_process(client))
+        return REDLOCK_INVALID;
+    struct rl_loop_thread *thread = client->loop_thread;
+    if (!thread)
+        return refuse(client, "redlock_dispatch(): the client is attached to a loop, which calls its callbacks; use "
+                              "redlock_connect()");
+    if (rl_loop_thread_is_current(client))
+        return refuse(client, "redlock_dispatch(): called on the client's own thread; call it on a thread of yours");
+    if (atomic_load(&thread->closing) == RL_CLOSING)
+        return refuse(client,
+                      "redlock_dispatch(): redlock_close() is closing the client, and calls the last callbacks");
+    if (rl_completions_is_dispatcher(&thread->completions))
+        return refuse(client, "redlock_dispatch(): called inside a callback of this client; return from it first");
+    if (!rl_completions_enter(&thread->completions))
+        return refuse(client, "redlock_dispatch(): another thread is dispatching this client; one thread at a time");
+    return REDLOCK_OK;
+}
+
+/* Also if a callback ends its thread. */
+static void leave(void *data)
+{
+    redlock_client *client = data;
+    struct rl_loop_thread *thread = client->loop_thread;
+    if (rl_client_in_owner_process(client))
+        rl_calls_flush(&thread->calls, client->core.wakeup);
+    rl_completions_leave(&thread->completions);
+}
+
+int redlock_dispatch(redlock_client *client)
+{
+    int status = enter_dispatch(client);
+    if (status)
+        return status;
+    volatile bool closed = false;
+    int cancel = rl_thread_disable_cancel();
+    pthread_cleanup_push(leave, client);
+    closed = rl_completions_run(&client->loop_thread->completions);
+    pthread_cleanup_pop(1);
+    if (closed)
+        rl_loop_thread_end_async(client);
+    rl_thread_restore_cancel(cancel);
+    return REDLOCK_OK;
+}

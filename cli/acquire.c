@@ -227,7 +227,7 @@ static const struct cli_option options[] = {
     {'n', "no-wait", NULL, "do not wait: give up if the lock is held"},
     {OPTION_TTL, "ttl", "TIME", "the lock's ttl, unless it is extended (10s)"},
     {OPTION_FOR, "for", "PID", "renew the lock in the background until this process ends"},
-    {OPTION_CAP, "cap", "TIME", "with --for: hold the lock for at most this long"},
+    {OPTION_CAP, "cap", "TIME", "with --for: hold the lock for at most this long, from the ttl to 49d"},
     {OPTION_LOSS_SIGNAL, "loss-signal", "SIGNAL", "with --for: send this to the process when the lock is lost"},
     {OPTION_FENCE, "fence", NULL, "write a fencing token after the token: larger with each acquire"},
     {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},

@@ -107,6 +107,8 @@ static void *option(struct reading *reading, const struct key *key)
     return (char *)&reading->settings->options + key->offset;
 }
 
+static const char byte_order_mark[] = "\xef\xbb\xbf"; /* some editors write it; it is no part of the password */
+
 char *cli_password_read(const char *path)
 {
     char line[PASSWORD_LINE_SIZE];
@@ -120,11 +122,13 @@ char *cli_password_read(const char *path)
     else if (strchr(line, '\n') == NULL && !feof(file))
         cli_say("cannot read a password from %s: its first line is longer than %d bytes", path, PASSWORD_LINE_SIZE - 2);
     else {
-        line[strcspn(line, "\r\n")] = '\0';
-        if (*line == '\0')
+        char *begin =
+            strncmp(line, byte_order_mark, strlen(byte_order_mark)) == 0 ? line + strlen(byte_order_mark) : line;
+        begin[strcspn(begin, "\r\n")] = '\0';
+        if (*begin == '\0')
             cli_say("cannot read a password from %s: its first line is empty", path);
         else
-            password = cli_keep(line);
+            password = cli_keep(begin);
     }
     if (file != NULL)
         fclose(file);
@@ -132,10 +136,16 @@ char *cli_password_read(const char *path)
     return password;
 }
 
+/* A relative path starts at the config file's directory: the command may run in any. */
 static bool take_password_file(struct reading *reading, const struct key *key, const char *value)
 {
-    char *password = cli_password_read(value);
+    const char *slash = *value != '/' ? strrchr(reading->path, '/') : NULL;
+    char *path;
 
+    if (asprintf(&path, "%.*s%s", slash != NULL ? (int)(slash + 1 - reading->path) : 0, reading->path, value) < 0)
+        return wrong(reading, "out of memory");
+    char *password = cli_password_read(path);
+    free(path);
     if (password == NULL)
         return wrong(reading, "password-file: see above");
     *(const char **)option(reading, key) = password;
@@ -148,11 +158,13 @@ static bool take_nodes(struct reading *reading, const char *value)
     const char *before = reading->settings->nodes;
     char *joined;
 
-    if (*value == '\0')
+    size_t size = strlen(value);
+    size -= size > 0 && value[size - 1] == ','; /* the list continues in the next line */
+    if (size == 0)
         return wrong(reading, "nodes: the list is empty; write for example: nodes = 10.0.0.1,10.0.0.2,10.0.0.3");
     if (cli_nodes_hold_password(value))
         reading->holds_password = true;
-    if (asprintf(&joined, "%s%s%s", before != NULL ? before : "", before != NULL ? "," : "", value) < 0)
+    if (asprintf(&joined, "%s%s%.*s", before != NULL ? before : "", before != NULL ? "," : "", (int)size, value) < 0)
         return wrong(reading, "out of memory");
     reading->settings->nodes = cli_keep(joined);
     free(joined);

@@ -22,7 +22,7 @@
 
 enum { OPTIONS_MAX = 48 };
 enum { WORD = 1 }; /* getopt_long's value for a word that is not an option */
-enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT, GLOBAL_VERSION, GLOBAL_HELP };
+enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT };
 
 const struct cli_option cli_global_options[] = {
     {GLOBAL_NODES, "nodes", "LIST", "the nodes: host:port,host:port,..."},
@@ -31,7 +31,7 @@ const struct cli_option cli_global_options[] = {
     {GLOBAL_TIMEOUT, "timeout", "TIME", "lower bound of a node's reply timeout (50ms); for the lock: --wait"},
     {'v', "verbose", NULL, "explain each step, node by node"},
     {'h', "help", NULL, "show this help"},
-    {GLOBAL_VERSION, "version", NULL, "show the version"},
+    {'V', "version", NULL, "show the version"},
     {0},
 };
 
@@ -91,6 +91,12 @@ static int show_help(const struct cli_command *command)
         cli_command_help(command);
     else
         cli_help();
+    return CLI_OK;
+}
+
+static int show_version(void)
+{
+    printf("redlock %s\n", redlock_version());
     return CLI_OK;
 }
 
@@ -163,8 +169,8 @@ static int take_options(const struct cli_command *command, struct parser *parser
     while ((id = getopt_long(argc, argv, parser->shorts, parser->longs, NULL)) != -1) {
         if (id == 'h')
             return show_help(command);
-        if (id == GLOBAL_VERSION)
-            return printf("redlock %s\n", redlock_version()), CLI_OK;
+        if (id == 'V')
+            return show_version();
         if (id == '?' || id == ':')
             return refuse_option(command, parser, id, argv);
         if (id == WORD)
@@ -228,7 +234,15 @@ static int dispatch(int argc, char **argv)
     if (optind == argc)
         return cli_misused("a command is needed: run, status, ...");
     int first = optind;
+    bool is_help = strcmp(argv[first], "help") == 0;
+    if (strcmp(argv[first], "version") == 0)
+        return show_version();
+    if (is_help && argv[first + 1] == NULL)
+        return show_help(NULL);
+    first += is_help;
     const struct cli_command *command = find_command(argv[first]);
+    if (command != NULL && is_help)
+        return show_help(command);
     if (command == NULL)
         return cli_misused("there is no command %s", cli_quote(argv[first], quoted));
     return run_command(command, argc - first, argv + first);

@@ -251,7 +251,7 @@ static const struct cli_option options[] = {
     {PERMITS, "permits", "K", "the resource is a semaphore with K permits; the same K for all"},
     {TTL, "ttl", "TIME", "the lock's ttl: how long it blocks others if this machine dies (10s)"},
     {GRACE, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)"},
-    {CAP, "cap", "TIME", "hold the lock for at most this long; CMD is ended in time"},
+    {CAP, "cap", "TIME", "hold the lock for at most this long, from the ttl to 49d; CMD is ended in time"},
     {ON_LOST, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended"},
     {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},
     {'q', "quiet", NULL, "no line about a held lock, a wait, or processes that are ended; errors only"},

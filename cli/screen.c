@@ -1,7 +1,9 @@
 #include "screen.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static bool is_terminal(void)
@@ -33,13 +35,26 @@ void cli_print(enum cli_colour colour, int width, const char *text)
         printf("%*s", width - shown, "");
 }
 
+static bool cuts_lines;
+
 void cli_screen_clear(void)
 {
-    if (is_terminal())
-        fputs("\033[H\033[2J", stdout);
+    cuts_lines = is_terminal();
+    if (cuts_lines)
+        fputs("\033[?7l\033[H\033[2J", stdout);
+}
+
+unsigned cli_screen_rows(void)
+{
+    struct winsize size;
+
+    return is_terminal() && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : UINT_MAX;
 }
 
 bool cli_screen_show(void)
 {
+    if (cuts_lines)
+        fputs("\033[?7h", stdout);
+    cuts_lines = false;
     return fflush(stdout) == 0 && ferror(stdout) == 0;
 }

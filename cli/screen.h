@@ -9,10 +9,13 @@ enum cli_colour { CLI_PLAIN, CLI_GOOD, CLI_DOUBTFUL, CLI_BAD, CLI_BRIGHT };
 /* Prints the text, coloured if standard output is a terminal and NO_COLOR is not set, padded to `width` columns. */
 void cli_print(enum cli_colour colour, int width, const char *text);
 
-/* Clears the screen, on a terminal. */
+/* Clears the screen, on a terminal, and cuts the lines of what follows at its right edge. */
 void cli_screen_clear(void);
 
-/* Flushes the output. False: standard output is closed. */
+/* The lines of the terminal; UINT_MAX: it is none, or they are not known. */
+unsigned cli_screen_rows(void);
+
+/* Ends what cli_screen_clear() began, and flushes the output. False: standard output is closed. */
 bool cli_screen_show(void);
 
 #endif

@@ -112,7 +112,11 @@ static bool take_environment(struct cli_settings *settings)
     }
     if (user != NULL)
         settings->options.user = user;
-    if (password_file != NULL && password == NULL)
+    if (password != NULL && password_file != NULL) {
+        cli_say("REDLOCK_PASSWORD and REDLOCK_PASSWORD_FILE are both set: unset one of them");
+        return false;
+    }
+    if (password_file != NULL)
         password = cli_password_read(password_file);
     if (password != NULL)
         settings->options.password = password;

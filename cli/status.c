@@ -11,6 +11,7 @@
 #include <redlock/redlock.h>
 
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -159,7 +160,7 @@ static void print_summary(const struct look *look)
         printf("; %u waiting", state->waiters);
 }
 
-static void print_look(const struct look *look)
+static void print_look(const struct look *look, bool with_nodes)
 {
     char quoted[CLI_QUOTED_SIZE];
     const char *word = word_for(look);
@@ -175,29 +176,39 @@ static void print_look(const struct look *look)
     print_summary(look);
     putchar('\n');
     int width = name_width(&look->result);
-    for (uint32_t i = 0; i < look->result.nodes; i++)
+    for (uint32_t i = 0; with_nodes && i < look->result.nodes; i++)
         print_node(look, i, width);
 }
 
 /* --- The command --- */
 
-static int show(redlock_client *client, char *const *resources)
+/* rows: of the screen, below which nothing may be printed. With too few it leaves out the nodes, then resources. */
+static int show(redlock_client *client, char *const *resources, unsigned rows)
 {
     struct look look;
     int status = CLI_OK;
+    unsigned count = 0, printed = 0;
+
+    while (resources[count] != NULL)
+        count++;
+    bool with_nodes = count * (1 + redlock_nodes(client)) <= rows;
 
     if (json) {
         cli_json_object(NULL);
         cli_json_array("resources");
     }
     for (; *resources != NULL; resources++) {
+        if (count > rows && ++printed >= rows) {
+            printf("%u more do not fit on the screen\n", count - rows + 1);
+            break;
+        }
         look.resource = *resources;
         redlock_query(client, *resources, 0, &look.state, &look.result);
         cli_explain_result(*resources, &look.result);
         if (json)
             write_look(&look);
         else
-            print_look(&look);
+            print_look(&look, with_nodes);
         if (look.result.status != REDLOCK_OK)
             status = cli_exit_of(&look.result);
     }
@@ -236,7 +247,8 @@ static int show_again_and_again(redlock_client *client, char *const *resources)
             strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
             printf("%s\n", clock);
         }
-        status = show(client, resources);
+        unsigned rows = json ? UINT_MAX : cli_screen_rows();
+        status = show(client, resources, rows == UINT_MAX || rows < 3 ? rows : rows - 2); /* the clock; the cursor */
         if (!cli_screen_show())
             break;
         pause_a_while();
@@ -260,7 +272,7 @@ static int run(const struct cli_arguments *arguments)
         cli_interrupts_catch();
         status = show_again_and_again(client, arguments->words);
     } else if (status == CLI_OK) {
-        status = show(client, arguments->words);
+        status = show(client, arguments->words, UINT_MAX);
     }
     cli_close(&client);
     return status;

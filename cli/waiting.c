@@ -34,7 +34,24 @@ static int64_t clock_ms(void)
     return (int64_t)now.tv_sec * SECOND_MS + now.tv_nsec / 1000000;
 }
 
-static void tell_state(const redlock_state *state, redlock_result *result, char *text, size_t size)
+/* The keys are free on a majority, but some nodes grant no lock, for example in quarantine: the first one's reason. */
+static void describe_nodes(redlock_client *client, const redlock_state *state, char *text, size_t size)
+{
+    redlock_node_status node, first;
+    uint32_t nodes = redlock_nodes(client), out = 0;
+
+    for (uint32_t i = 0; i < nodes; i++)
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && node.usable == 0 && out++ == 0)
+            first = node;
+    if (out == 0)
+        snprintf(text, size, "held on %u of %u nodes, free on %u", state->locked_nodes, nodes, state->free_nodes);
+    else
+        snprintf(text, size, "not held, but %u of %u nodes grant no lock: %s: %s", out, nodes, first.name,
+                 *first.objection != '\0' ? first.objection : first.error);
+}
+
+static void tell_state(redlock_client *client, const redlock_state *state, redlock_result *result, char *text,
+                       size_t size)
 {
     char left[CLI_DURATION_SIZE];
 
@@ -48,8 +65,7 @@ static void tell_state(const redlock_state *state, redlock_result *result, char 
     else if (state->permits_taken > 0)
         snprintf(text, size, "%u permits are taken", state->permits_taken);
     else
-        snprintf(text, size, "held on %u of %u nodes, free on %u", state->locked_nodes, result->nodes,
-                 state->free_nodes);
+        describe_nodes(client, state, text, size);
 }
 
 /* For several resources, describes the one that is not free. */
@@ -61,7 +77,7 @@ static void tell_holder(redlock_client *client, const struct cli_acquire *how, c
     redlock_result result;
 
     const char *resource = cli_acquire_obstacle(client, how, &state, &result);
-    tell_state(&state, &result, shown, sizeof(shown));
+    tell_state(client, &state, &result, shown, sizeof(shown));
     if (how->options.also_count > 0)
         snprintf(text, size, "%s %s", cli_quote(resource, quoted), shown);
     else

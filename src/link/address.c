@@ -141,7 +141,7 @@ static bool plain_host(struct span host)
 {
     for (size_t i = 0; i < host.size; i++) {
         unsigned char c = (unsigned char)host.at[i];
-        if (c <= ' ' || c == 127 || strchr("/@?#[]\"'\\", c))
+        if (c <= ' ' || c == 127 || strchr("/@?#[]\"'\\;|&!$*()<>{}`^+=~", c))
             return false;
     }
     return host.size > 0;
@@ -150,7 +150,7 @@ static bool plain_host(struct span host)
 static bool set_host(struct parser *parser, struct rl_address *address, struct span host)
 {
     if (!plain_host(host))
-        return wrong_part(parser, "", host, "is not a host name or address");
+        return wrong_part(parser, "", host, "is not a host name or address; separate nodes by commas");
     if (host.size >= sizeof address->host)
         return wrong(parser, "the host name is longer than %zu bytes", sizeof address->host - 1);
     memcpy(address->host, host.at, host.size);

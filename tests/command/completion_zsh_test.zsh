@@ -17,6 +17,9 @@ compadd() {
   shift
   offered+=("$@")
 }
+compset() { # -P '*='
+  words[CURRENT]=${words[CURRENT]#*=}
+}
 _files() { offered+=(files) }
 _users() { offered+=(users) }
 _cmdstring() { offered+=(commands) }
@@ -45,6 +48,10 @@ while IFS='|' read -r row line; do
 done < <(grep -v '^#' ${0:h}/completions.txt)
 expect '-n' 'redlock local -n'
 expect files 'redlock --config f'
+expect files 'redlock --config=f'
+expect files 'redlock run --config=f'
+expect users 'redlock --user=u'
+expect '' 'redlock --wait=t'
 expect users 'redlock --user u'
 expect commands 'redlock run --on-lost c'
 expect programs 'redlock local --server p'

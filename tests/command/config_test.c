@@ -40,6 +40,9 @@ static const struct {
     {"nodes = a\n  ttl = 5s\n", "file:2: an indented line continues the key before it"},
     {"ttl = 5s\nnodes = a\nttl = 6s\n", "file:3: ttl: line 1 has set ttl; keep one of the two"},
     {"password = a\npassword-file = /dev/null\n", "file:2: password-file: line 1 has set password"},
+    {"nodes = ,\n", "file:1: nodes: the list is empty"},
+    {"nodes = a;b\n", "'a;b' is not a host name or address; separate nodes by commas"},
+    {"password-file = nonexistent\n", "/nonexistent: No such file"},
     {"ttl = 10s\nnodes = " FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY, "file:2: this line is longer than"},
 };
 
@@ -68,6 +71,8 @@ static const struct {
     {"--config /etc " RUN, "cannot read /etc: Is a directory"},
     {"--config /proc/self/mem " RUN, "cannot read /proc/self/mem: Input/output error"},
     {"REDLOCK_NODES=" NOWHERE " REDLOCK_PASSWORD_FILE=/dev/zero " RUN, "/dev/zero: its first line is longer than"},
+    {"REDLOCK_PASSWORD=a REDLOCK_PASSWORD_FILE=/dev/null " RUN,
+     "REDLOCK_PASSWORD and REDLOCK_PASSWORD_FILE are both set"},
 };
 
 TEST_ROWS(no_nodes, unreadable_file_is_reported, ROWS(unreadable))
@@ -105,6 +110,7 @@ static const struct {
     {SCENE_PATIENCE "nodes = ", "\nnodes = ", "\n"},
     {"max-ttl = 5s\n" SCENE_PATIENCE "nodes = ", ",", "\n"}, /* below the usual ttl */
     {SCENE_PATIENCE "nodes = ", "\n   ", "\n"},
+    {SCENE_PATIENCE "nodes = ", ",\n   ", ",\n"},
 };
 
 TEST_ROWS(shared_nodes, the_file_names_the_nodes_in_one_line_or_several, ROWS(lists))

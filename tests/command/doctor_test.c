@@ -173,6 +173,12 @@ TEST(no_nodes, new_nodes_are_in_quarantine_until_they_are_trusted)
     json_is(program, "[.nodes[].findings[].name] | unique | join(\" \")", "quarantine");
     json_is(program, ".nodes[0].findings[0].remedy", "wait; or, if no client holds a lock: redlock trust");
     json_is(program, ".recovers_ms | . > 20000 and . < 40000", "true");
+    program_setting.terminal = true;
+    struct program *waiter = program_start("acquire x");
+    program_setting.terminal = false;
+    program_shows(waiter, "waiting for 'x': not held, but 3 of 3 nodes grant no lock: 127.0.0.1:");
+    program_signal(waiter, SIGTERM);
+    program_exits(waiter, -SIGTERM);
     real_command(3, "CONFIG", "SET", "min-replicas-to-write", "1", NULL);
     program = doctor(CRITICAL);
     json_is(program, FOUND(0), "quarantine refusing");

@@ -160,15 +160,20 @@ static unsigned look_at_processes(const char *what)
     return ours;
 }
 
-/* As written by other systems, or without an end of line. */
-TEST_ROWS(no_nodes, a_password_file_may_end_its_line_in_any_way, 3)
+/* As written by other systems and editors, or without an end of line. */
+TEST_ROWS(no_nodes, a_password_file_may_be_of_any_system, 4)
 {
-    static const char *const ends[] = {"", "\n", "\r\n"};
+    static const char *const texts[] = {PASSWORD, PASSWORD "\n", PASSWORD "\r\n", "\xef\xbb\xbf" PASSWORD "\r\n"};
     real_cluster(1, NULL);
     cluster_set_password(cluster, 0, PASSWORD);
-    const char *file = scene_file(program_text(PASSWORD "%s", ends[_i]));
+    const char *file = scene_file(texts[_i]), *name = strrchr(file, '/') + 1;
     program_setting.nodes = cluster_address(cluster, 0);
     program_exits(program_run("REDLOCK_PASSWORD_FILE=%s trust --yes", file), 0);
+    /* relative to the config file, whatever the working directory is */
+    program_setting.config = program_text("%.*sconfig", (int)(name - file), file);
+    const char *text = program_text(SCENE_PATIENCE "password-file = %s\n", name);
+    file_write(program_setting.config, text, strlen(text));
+    program_exits(program_run("trust --yes"), 0);
 }
 
 TEST_ROWS(no_nodes, process_list_shows_no_password, WAYS)

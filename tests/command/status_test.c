@@ -136,6 +136,34 @@ TEST(shared_nodes, the_lock_of_a_reader)
     program_output_has(status(key, ""), "' free\n");
 }
 
+/* The rows of the terminal, and how many of four free locks are shown, with their five nodes or without. */
+static const struct {
+    int rows;
+    unsigned locks, nodes;
+    const char *hint;
+} low[] = {{40, 4, 20, NULL}, {26, 4, 20, NULL}, {25, 4, 0, NULL}, {6, 4, 0, NULL}, {5, 2, 0, "2 more do not fit"}};
+
+TEST_ROWS(shared_nodes, a_watch_fits_into_a_low_terminal, ROWS(low))
+{
+    program_setting.terminal = true;
+    struct program *watch =
+        program_shell("stty rows %d; NO_COLOR=1 exec $R status -w test:a test:b test:c test:d", low[_i].rows);
+    program_shows(watch, "\033[?7h");
+    program_signal(watch, SIGINT);
+    program_exits(watch, -SIGINT);
+    char *frame = strstr(program_output(watch), "\033[2J");
+    *strstr(frame, "\033[?7h") = '\0';
+    unsigned locks = 0, nodes = 0, lines = 0;
+    for (const char *at = frame; (at = strstr(at, "' free")) != NULL; at++)
+        locks++;
+    for (const char *at = frame; (at = strstr(at, "  free")) != NULL; at++)
+        nodes++;
+    for (const char *at = frame; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    ck_assert_msg(locks == low[_i].locks && nodes == low[_i].nodes && lines < (unsigned)low[_i].rows, "%s", frame);
+    ck_assert(low[_i].hint == NULL || strstr(frame, low[_i].hint) != NULL);
+}
+
 TEST(shared_nodes, a_terminal_gets_a_new_screen_and_colours)
 {
     program_setting.terminal = true;

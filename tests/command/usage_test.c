@@ -83,7 +83,8 @@ static const struct {
     {"extend x " TOKEN " --ttl 5ms", "a ttl of 5 ms is not from 10 ms to 30.0 s"},
     {"extend x " TOKEN " --ttl 1h", "is above max-ttl, 30.0 s"},
     {"extend redlock:marker " TOKEN, "marker, 'redlock:marker'; use another name, or another marker_key\n"},
-    {"release x:redlock:queue " TOKEN, "redlock release: 'x:redlock:queue' not released: the resource's name ends in"},
+    {"release x:redlock:queue " TOKEN,
+     "redlock release: 'x:redlock:queue' not released: the resource's key, which is the prefix and the name, ends in"},
     {"release x -", "'' is not a token"},
     {"release '' " TOKEN, "has 0 bytes"},
     {"release -n x", "'-n' is not an option of redlock release, but of redlock run"},
@@ -124,7 +125,12 @@ TEST(no_nodes, help_goes_to_standard_output)
     ck_assert_str_eq(program_errors(program), "");
     program = program_exits(program_run("local --help"), 0);
     program_output_has(program, "usage: redlock local");
-    program_prints(program_run("--version"), "redlock 0.1.0\n");
+    program_output_has(program_exits(program_run("help"), 0), "usage: redlock [OPTION");
+    program_output_has(program_exits(program_run("help local"), 0), "usage: redlock local");
+    program_refuses(program_run("help locals"), USAGE, "there is no command 'locals'");
+    static const char *const versions[] = {"--version", "-V", "version", "status -V"};
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
+        program_prints(program_run("%s", versions[i]), "redlock 0.1.0\n");
 }
 
 TEST(no_nodes, a_full_disk_is_noticed)

@@ -11,7 +11,8 @@
 
 struct rl_queue *rl_acquire_queue(const struct rl_acquire *acquire)
 {
-    return acquire->wait ? acquire->wait->waiter.queue : NULL;
+    struct rl_queue *queue = acquire->wait ? acquire->wait->waiter.queue : NULL;
+    return queue && queue->known ? queue : NULL;
 }
 
 static bool is_attempting(const struct rl_acquire *acquire)
@@ -140,6 +141,7 @@ bool rl_acquire_wait_begin(struct rl_acquire *acquire, quorum_time deadline, boo
     wait->waiter.deadline = deadline;
     offer_hand_over(acquire, names);
     quorum_retry_init(&wait->retry, deadline);
-    /* It queues at once if others of this client and mode wait there or waited within the last second. */
-    return !rl_queue_find(locks, names, acquire->shared) || rl_queue_join(locks, names, &wait->waiter);
+    /* A semaphore's acquires try at once, each another slot, unless others wait there or waited within the last second. */
+    return (acquire->permits && !rl_queue_find(locks, names, acquire->shared)) ||
+           rl_queue_join(locks, names, &wait->waiter);
 }

@@ -30,7 +30,7 @@ void rl_acquire_wait_stop(struct rl_acquire *acquire);
 /* Leaves the queue, with the round that acquired the lock or NULL. */
 void rl_acquire_wait_leave(struct rl_acquire *acquire, const struct rl_round *won);
 
-/* The queue that the acquire is in, or NULL. */
+/* The queue that the acquire's attempts go through, or NULL. */
 struct rl_queue *rl_acquire_queue(const struct rl_acquire *acquire);
 
 #endif

@@ -55,6 +55,7 @@ static void flush(redlock_client *client)
 {
     if (client->loop_thread)
         rl_completions_post(&client->loop_thread->completions);
+    rl_queues_flush(&client->locks); /* first: it makes requests */
     rl_renewals_flush(&client->locks);
     rl_releases_flush(&client->locks); /* they need the nodes' windows, so fewer acquires may begin */
     rl_rounds_admit(&client->locks);
@@ -78,7 +79,8 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
         return;
     flush(client);
     /* A connection that broke during the write may have ended operations. */
-    bool more = client->operations.completed || client->locks.leases.noticed || !rl_loop_thread_may_sleep(client);
+    bool more = client->operations.completed || client->locks.queues.due || client->locks.leases.noticed ||
+                !rl_loop_thread_may_sleep(client);
     if (client->core.closing && !nested && finish_if_closed(client))
         return;
     if (more)

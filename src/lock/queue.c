@@ -14,10 +14,11 @@
 #include "src/lock/round_command.h"
 #include "src/node/guard.h"
 
-#define REFRESH (RL_OVERTAKE_MS * QUORUM_MILLISECOND)
-#define MARGIN  (20 * QUORUM_MILLISECOND) /* much longer than a hand-over */
-#define WATCH   (20 * QUORUM_MILLISECOND)
-#define LINGER  QUORUM_SECOND
+#define REFRESH           (RL_OVERTAKE_MS * QUORUM_MILLISECOND)
+#define MARGIN            (20 * QUORUM_MILLISECOND) /* much longer than a hand-over */
+#define WATCH             (20 * QUORUM_MILLISECOND)
+#define LINGER            QUORUM_SECOND
+#define ATTEMPTS_PER_TURN 1000 /* of the loop: thousands may fail at once */
 _Static_assert(2 * RL_OVERTAKE_MS < RL_WAITER_LIFE_MS, "an entry outlives a refresh that is lost");
 
 /* --------------------------------------------------------------------------------------------------------- lifetime */
@@ -32,10 +33,25 @@ static void give_up_look(struct rl_queue *queue)
     queue->looking = NULL;
 }
 
+static void set_due(struct rl_queue *queue, bool due)
+{
+    struct rl_queues *queues = &queue->locks->queues;
+    struct rl_queue **link = &queues->due;
+    if (queue->due == due)
+        return;
+    while (!due && *link != queue)
+        link = &(*link)->next_due;
+    if (due)
+        queue->next_due = queues->due;
+    *link = due ? queue : queue->next_due;
+    queue->due = due;
+}
+
 static void destroy(struct rl_queue *queue)
 {
     struct rl_locks *locks = queue->locks;
     rl_queue_table_remove(queue);
+    set_due(queue, false);
     rl_timer_stop(&locks->core->timers, &queue->timer);
     give_up_look(queue);
     rl_round_leave(queue->offer);
@@ -75,6 +91,7 @@ static struct rl_queue *create(struct rl_locks *locks, const struct rl_names *na
     queue->lease->shared = shared;
     queue->locks = locks;
     queue->timer.fire = on_timer;
+    queue->turns = 1;
     rl_queue_table_add(queue);
     return queue;
 }
@@ -115,7 +132,9 @@ static void stand_anew(struct rl_queue *queue)
     queue->seen = 0;
     memset(queue->place, 0, sizeof queue->place);
     queue->raised = false;
-    rl_listeners_start(locks->nodes);
+    queue->standing = true;
+    if (queue->known)
+        rl_listeners_start(locks->nodes);
 }
 
 bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter)
@@ -128,9 +147,10 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
     if (!queue)
         return true;
     waiter->next = NULL;
+    waiter->previous = queue->last;
     *(queue->first ? &queue->last->next : &queue->first) = waiter;
     queue->last = waiter;
-    if (queue->first != waiter)
+    if (queue->first != waiter || queue->due)
         return false;
     stand_anew(queue);
     return true;
@@ -156,52 +176,60 @@ static void dequeue(struct rl_locks *locks, const struct rl_lease *entered)
 
 static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
 {
-    struct rl_waiter **link = &queue->first, *before = NULL;
     assert(waiter->queue == queue);
-    while (*link != waiter) {
-        before = *link;
-        link = &before->next;
-    }
-    *link = waiter->next;
-    if (queue->last == waiter)
-        queue->last = before;
+    *(waiter->previous ? &waiter->previous->next : &queue->first) = waiter->next;
+    *(waiter->next ? &waiter->next->previous : &queue->last) = waiter->previous;
+    if (queue->cursor == waiter)
+        queue->cursor = waiter->next;
     assert(!queue->first == !queue->last);
     waiter->queue = NULL;
 }
 
-/* The next reader that has not tried in this turn. */
-static struct rl_waiter *next_reader(const struct rl_queue *queue)
+/* The first waiter tries; readers try together, `most` of them now and the others in the next turn of the loop. An attempt
+ * may end at once, and its waiter leave: then the next waiter's turn is due, not inside that call. */
+static unsigned attempt_some(struct rl_queue *queue, unsigned most)
 {
-    for (struct rl_waiter *waiter = queue->first; waiter && waiter->shared; waiter = waiter->next)
-        if (waiter->turn != queue->turns)
-            return waiter;
-    return NULL;
-}
-
-/* The first waiter tries; readers try together. */
-static void attempt_together(struct rl_queue *queue)
-{
-    struct rl_waiter *waiter = queue->first;
-    queue->turns++;
-    queue->again = false;
-    do {
+    unsigned attempts = 0;
+    queue->attempting = true;
+    if (!queue->cursor) {
+        queue->cursor = queue->first;
+        queue->turns++;
+    }
+    while (queue->cursor && !queue->due && attempts < most) {
+        struct rl_waiter *waiter = queue->cursor;
+        queue->cursor = waiter->shared ? waiter->next : NULL;
         waiter->turn = queue->turns;
         waiter->attempt(waiter);
-        waiter = next_reader(queue);
-    } while (waiter && !queue->again);
+        attempts++;
+    }
+    queue->attempting = false;
+    if (queue->due)
+        queue->cursor = NULL;
+    set_due(queue, queue->due || queue->cursor);
+    return attempts;
 }
 
-/* An attempt may end at once, and its waiter leave. The next waiter gets its turn after that call has returned, not
- * inside it, because thousands may fail in a row. */
 static void attempt(struct rl_queue *queue)
 {
-    queue->again = true;
+    assert(queue->known && queue->standing && queue->first);
     if (queue->attempting)
-        return;
-    queue->attempting = true;
-    while (queue->again && queue->first)
-        attempt_together(queue);
-    queue->attempting = queue->again = false;
+        set_due(queue, true);
+    else
+        attempt_some(queue, ATTEMPTS_PER_TURN);
+}
+
+void rl_queues_flush(struct rl_locks *locks)
+{
+    struct rl_queues *queues = &locks->queues;
+    for (unsigned attempts = 0; queues->due && attempts < ATTEMPTS_PER_TURN;) {
+        struct rl_queue *queue = queues->due;
+        set_due(queue, false);
+        if (!queue->first)
+            continue;
+        if (!queue->standing)
+            stand_anew(queue);
+        attempts += attempt_some(queue, ATTEMPTS_PER_TURN - attempts);
+    }
 }
 
 bool rl_queue_is_first(const struct rl_waiter *waiter)
@@ -227,19 +255,26 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
     remove_waiter(queue, waiter);
     if (!was_first)
         return;
-    give_up_look(queue);
-    /* After a success the nodes that granted have removed the entry; the release removes it on the nodes that it goes
-     * to. */
-    bool offered = queue->offer != NULL;
-    if ((rl_handover_end(queue, won) || (!won && !offered)) && !is_entered_by_next(queue, waiter))
-        dequeue(queue->locks, queue->lease);
-    queue->rules.enqueued = queue->rules.listed = 0;
-    if (!queue->first) {
-        rl_timer_set(&queue->locks->core->timers, &queue->timer, rl_now() + LINGER);
-        return;
+    /* Readers that tried together may all leave before the next turn. */
+    if (queue->known && (queue->standing || waiter->turn == queue->turns)) {
+        give_up_look(queue);
+        /* After a success the nodes that granted have removed the entry; the release removes it on the nodes that it
+         * goes to. */
+        bool offered = queue->offer != NULL;
+        if ((rl_handover_end(queue, won) || (!won && !offered)) && !is_entered_by_next(queue, waiter))
+            dequeue(queue->locks, queue->lease);
+        queue->rules.enqueued = queue->rules.listed = 0;
     }
-    stand_anew(queue);
-    attempt(queue);
+    queue->standing = false;
+    queue->cursor = NULL;
+    if (queue->first) {
+        queue->known = true;
+        set_due(queue, true);
+    } else if (queue->known) {
+        rl_timer_set(&queue->locks->core->timers, &queue->timer, rl_now() + LINGER);
+    } else {
+        destroy(queue);
+    }
 }
 
 /* A node that had not yet seen the lock's release queued the waiter, after the other nodes had granted it the lock: the
@@ -364,7 +399,7 @@ static void look(struct rl_queue *queue)
 void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *event)
 {
     struct rl_waiter *first = queue->first;
-    if (!first)
+    if (!first || !queue->standing)
         return;
     struct quorum_waiting_actions actions = quorum_waiting_step(&queue->rules, event);
     quorum_time deadline = quorum_waiting_deadline(&queue->rules);
@@ -388,13 +423,19 @@ void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *ev
 void rl_queue_try(struct rl_waiter *waiter)
 {
     assert(waiter->queue);
-    quorum_waiting_try(&waiter->queue->rules);
+    if (waiter->queue->standing)
+        quorum_waiting_try(&waiter->queue->rules);
 }
 
 void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until)
 {
     struct rl_queue *queue = waiter->queue;
     assert(queue->first == waiter);
+    if (!queue->known) {
+        queue->known = true;
+        rl_listeners_start(queue->locks->nodes);
+        queue->rules.listening = rl_listeners_up(queue->locks->nodes);
+    }
     const struct quorum_waiting_event event = {.type = QUORUM_WAITING_TRIED,
                                                .now = rl_now(),
                                                .misplaced = raise_ticket(queue),
@@ -405,7 +446,8 @@ void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until)
 
 bool rl_queue_can_be_notified(const struct rl_waiter *waiter)
 {
-    return waiter->queue && (waiter->queue->rules.looking || quorum_waiting_can_be_notified(&waiter->queue->rules));
+    return waiter->queue && waiter->queue->standing &&
+           (waiter->queue->rules.looking || quorum_waiting_can_be_notified(&waiter->queue->rules));
 }
 
 /* One resource is free. For a lock on several, an attempt shows whether the others are. */

@@ -29,6 +29,7 @@ struct rl_vote;
 struct rl_waiter {
     struct rl_queue *queue; /* NULL: not queued */
     struct rl_waiter *next;
+    struct rl_waiter *previous;
     quorum_time deadline;                                        /* the operation's; QUORUM_NEVER: none */
     unsigned permits;                                            /* of a semaphore */
     void (*slot_freed)(struct rl_waiter *waiter, unsigned slot); /* one of its slots is free on a node */
@@ -46,10 +47,12 @@ struct rl_waiter {
 
 struct rl_queue {
     struct rl_locks *locks;
-    struct rl_queue *next;   /* in the bucket */
-    struct rl_lease *lease;  /* provides the key; it is never acquired */
-    struct rl_waiter *first; /* tries to take the lock */
+    struct rl_queue *next;     /* in the bucket */
+    struct rl_queue *next_due; /* in the list of those whose first waiter is to have its turn */
+    struct rl_lease *lease;    /* provides the key; it is never acquired */
+    struct rl_waiter *first;   /* tries to take the lock */
     struct rl_waiter *last;
+    struct rl_waiter *cursor; /* the next reader to try in this turn; NULL: none */
     struct quorum_waiting rules;
     struct rl_timer timer;            /* the rules' deadline; without waiters: the end of the queue */
     struct rl_round *offer;           /* counts the nodes that hand the lock over; a reference, or NULL */
@@ -59,13 +62,16 @@ struct rl_queue {
     uint64_t seen;                    /* the largest ticket that a node had seen before */
     uint64_t place[QUORUM_NODES_MAX]; /* by node: a later place, as of its last reply; 0: the ticket */
     uint64_t turns;                   /* the number of turns of the first waiter */
-    bool attempting;                  /* waiters are making attempts */
-    bool again;                       /* another turn must follow, for a new first waiter */
-    bool raised;                      /* the ticket has been raised above `seen` */
-    bool hot; /* the last waiter that got the lock was handed it: the next one will find it held */
+    bool known;      /* waiters have queued here; false: the first attempt of the only ones so far is in progress */
+    bool standing;   /* the first waiter has had its turn: the rules are its own, and nodes may have its entry */
+    bool due;        /* in the list */
+    bool attempting; /* waiters are making attempts */
+    bool raised;     /* the ticket has been raised above `seen` */
+    bool hot;        /* the last waiter that got the lock was handed it: the next one will find it held */
 };
 
 struct rl_queues {
+    struct rl_queue *due;                           /* the first waiter of each has left in this turn of the loop */
     struct rl_queue *buckets[RL_QUEUE_BUCKETS + 1]; /* see queue_table.h */
     uint64_t last_ticket;
     /* A node has enqueued the waiter that has won this lease meanwhile. */
@@ -74,12 +80,18 @@ struct rl_queues {
 
 void rl_queues_open(struct rl_locks *locks);
 
-/* Adds a waiter at the tail. true: it is the first, and must try at once. Without memory it is not queued, and its
- * queue is NULL. */
+/*
+ * Adds a waiter at the tail. true: it is the first, and must try at once; the first attempt of a queue that is not known
+ * yet does not go through the nodes' queues. Without memory it is not queued, and its queue is NULL.
+ */
 bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter);
 
-/* Removes a waiter, with the round that it won or NULL. The next waiter gets its turn. */
+/* Removes a waiter, with the round that it won or NULL. The next waiter gets its turn at the end of this turn of the
+ * loop: thousands may leave together, in any order. */
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won);
+
+/* Gives the new first waiters their turns. Call it before the loop sleeps; it may leave some to the next turn. */
+void rl_queues_flush(struct rl_locks *locks);
 
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 

@@ -33,7 +33,7 @@ bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease)
 {
     const struct rl_names names = rl_lease_names(lease);
     const struct rl_queue *queue = rl_queue_find(locks, &names, lease->shared);
-    return queue && queue->first;
+    return queue && queue->first && queue->known;
 }
 
 void rl_queue_table_add(struct rl_queue *queue)

@@ -658,18 +658,108 @@ TEST(ends, waiters_that_all_fail_at_once_do_not_nest_on_the_stack)
     scene.keys_may_stay = true;
 }
 
-/* The key looks like a slot of a semaphore whose name ends within the prefix, so its resource would have a negative size. */
-TEST(ends, a_prefix_may_end_like_the_name_of_a_slot)
+/* No lock has this key, but a message may: a slot of a semaphore whose name ends within the prefix, so its resource would
+ * have a negative size. */
+TEST(ends, a_message_may_name_a_slot_that_begins_in_the_prefix)
 {
     static const char key[] = ":redlock:slot:7";
     scene.options.prefix = ":redlock:slot:";
     scene_attach();
-    scene_hold_on(0, 3, key);
-    scene_start_acquire(&answer, "7", &options);
+    scene_hold_on(0, 3, ":redlock:slot:stock");
+    start();
     scene_wait_for_sent(0, SENT_WAIT, 1);
     rl_queues_wake(&scene.client->locks, 0, key, sizeof key - 1);
-    scene_let_go_on(0, 3, key);
+    scene_let_go_on(0, 3, ":redlock:slot:stock");
     assert_acquired();
+}
+
+/* --- A crowd: the waiters of one client for one name --- */
+
+SCENE_CASE(crowd, scene_three_nodes);
+
+enum { MANY = 20000, AT_ONCE = 20, HEAD_START = 40 };
+
+/* One request per node, whether they start at once or behind each other. */
+TEST(crowd, acquires_of_a_new_name_send_one_request)
+{
+    static struct answer answers[HEAD_START];
+    options = *SCENE_WITH(.wait_ms = REDLOCK_FOREVER);
+    scene_attach();
+    scene_hold_replies(0, 3, "SET");
+    for (unsigned i = 0; i < HEAD_START; i++)
+        scene_start_acquire(&answers[i], "stock", &options);
+    scene_wait_for_sent_to(0, 3, SENT_ATTEMPT, 1);
+    scene_idle(20);
+    ck_assert_uint_eq(scene_count(0, SENT_ATTEMPT) + scene_count(0, SENT_WAIT), 1);
+    scene_calm(0, 3);
+    for (unsigned i = 0; i < HEAD_START; i++) {
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
+        ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
+    }
+}
+
+enum crowd_end { CANCELLED_TOGETHER, CANCELLED_NEWEST_FIRST, CANCELLED_OLDEST_FIRST, TIMED_OUT, CLOSED, CROWD_ENDS };
+static unsigned crowd_ended;
+
+static void count_end(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *expected)
+{
+    (void)client;
+    ck_assert_ptr_null(lock);
+    ck_assert_int_eq(result->status, *(const int *)expected);
+    crowd_ended++;
+    scene.completed++;
+}
+
+/* The CPU time that the loop's turns take, without the nodes' threads. */
+static uint64_t thread_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Also readers, which are all in the first waiter's turn. */
+TEST_ROWS(crowd, thousands_of_waiters_end_in_turns_that_are_short, 2 * CROWD_ENDS)
+{
+    static redlock_cancellation *own[MANY];
+    enum crowd_end how = (enum crowd_end)(_i / 2);
+    const int status = how == TIMED_OUT ? REDLOCK_TIMED_OUT : REDLOCK_CANCELLED;
+    bool each = how == CANCELLED_NEWEST_FIRST || how == CANCELLED_OLDEST_FIRST;
+    uint64_t longest = 0, begin = 0;
+    options = *SCENE_WITH(.wait_ms = how == TIMED_OUT ? 3000 : REDLOCK_FOREVER, .shared = (uint32_t)_i % 2);
+    crowd_ended = 0;
+    scene.options.log = NULL; /* it would have a line for each waiter and node */
+    scene_attach();
+    redlock_lock *other = scene_lock("other");
+    scene_hold_on(0, 3, "stock");
+    for (unsigned i = 0; i < MANY; i++) {
+        if (each)
+            redlock_cancellation_create(scene.client, &own[i]);
+        options.cancellation = each                                  ? own[i]
+                               : how == CANCELLED_TOGETHER && i == 0 ? scene_cancellation()
+                                                                     : options.cancellation;
+        ck_assert_status(redlock_acquire_async(scene.client, "stock", &options, count_end, (void *)(uintptr_t)&status),
+                         REDLOCK_OK);
+        scene.started++;
+    }
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    if (how == CANCELLED_TOGETHER)
+        redlock_cancel(scene.cancellation);
+    else if (how == CLOSED)
+        scene_start_close(&answer);
+    for (unsigned i = 0; crowd_ended < MANY; i++) {
+        for (unsigned k = AT_ONCE * i; each && k < AT_ONCE * (i + 1) && k < MANY; k++)
+            redlock_cancel(own[how == CANCELLED_NEWEST_FIRST ? MANY - 1 - k : k]);
+        begin = thread_ns();
+        scene_turn();
+        longest = thread_ns() - begin > longest ? thread_ns() - begin : longest;
+        ck_assert(how == CLOSED || redlock_validity_ms(other) > 0);
+    }
+    if (how == CLOSED)
+        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_msg(longest < 100000000u, "a turn of %u ms", (unsigned)(longest / 1000000u));
+    for (unsigned i = 0; each && i < MANY; i++)
+        redlock_cancellation_destroy(&own[i]);
 }
 
 /* --- Readers of one client --- */

@@ -51,7 +51,29 @@ static const struct {
     const char *part; /* of the error */
     const char *remedy;
 } remedies[] = {
-    {"refused", "start the server, or correct the address in the list of nodes"},
+    {"does this port speak TLS", "if it does, write rediss:// in front of the node; otherwise see the server's log"},
+    {"does not speak TLS on this port", "list it without rediss://, or with the server's TLS port"},
+    {"the port speak TLS", "list it without rediss://, or with the server's TLS port; or the server hangs"},
+    {"alert unknown ca",
+     "the server does not trust this client's certificate: set its tls-ca-cert-file to the authority that "
+     "issued it, or another tls-certificate-file here"},
+    {"alert certificate expired", "this client's certificate has expired: renew tls-certificate-file"},
+    {"TLS: the server refused",
+     "the server does not accept this client's certificate or TLS version; its log has the reason"},
+    {"requires a client certificate", "set tls-certificate-file and tls-key-file in the config file"},
+    {"certificate has expired", "renew the server's certificate; or this machine's clock is wrong"},
+    {"certificate is not yet valid", "set this machine's clock, or the server's certificate is for later"},
+    {"certificate is not for", "list the node by a name or address that its certificate has, or set tls-server-name"},
+    {"certificate not trusted", "set tls-ca-file to the authority that issued the server's certificate"},
+    {"it is a Sentinel", "list the servers that the Sentinel watches"},
+    {"MOVED", "another server of its cluster has the slot of the lock's keys: list that one, as the text names it"},
+    {"ASK", "the slot of the lock's keys moves to another server of its cluster: list that one"},
+    {"CROSSSLOT",
+     "the keys are in several slots: set prefix = {redlock}: and marker-key = {redlock}:marker in all clients"},
+    {"non local key",
+     "the keys are in several slots: set prefix = {redlock}: and marker-key = {redlock}:marker in all clients"},
+    {"CLUSTERDOWN", "the server's cluster does not serve all slots: CLUSTER INFO there"},
+    {"Connection refused", "start the server, or correct the address in the list of nodes"},
     {"WRONGPASS", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
     {"invalid username-password", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
     {"invalid password", "correct the password in REDLOCK_PASSWORD or the config file"}, /* Redis 5 */
@@ -134,7 +156,7 @@ static void judge_quarantine(struct cli_diagnosed_node *node)
 {
     char left[CLI_DURATION_SIZE];
 
-    if (!is_ready(node) || !cli_quarantine_ends(&node->status))
+    if (!is_ready(node) || !cli_quarantine_ends(&node->status) || *node->other_server != '\0')
         return;
     const char *why = strstr(node->status.objection, ": ");
     const char *text = print("it may have lost locks, and grants none for %s%s",
@@ -236,12 +258,22 @@ static bool has_rights(const redlock_node_status *status)
     return true;
 }
 
+static void judge_server(struct cli_diagnosed_node *node)
+{
+    if (*node->other_server != '\0')
+        set_remedy(add_to_node(node, "several-servers",
+                               print("its connections lead to different servers, of the run_ids %.8s... and %.8s...",
+                                     node->status.run_id, node->other_server)),
+                   "list the servers themselves: no proxy that spreads connections, and no name of several servers");
+}
+
 static void judge_node(struct cli_diagnosed_node *node, const redlock_node_result *result,
                        const redlock_options *options)
 {
     node->refuses = refuses_locks(node, result);
     node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT && has_rights(&node->status) &&
-                  !node->refuses;
+                  !node->refuses && *node->other_server == '\0';
+    judge_server(node);
     judge_link(node, result);
     judge_findings(node);
     judge_quarantine(node);
@@ -312,7 +344,31 @@ static void measure(redlock_client *client, const char *resource, struct cli_dia
         diagnosis->node[i].round_trip_us = result.node[i].latency_us;
 }
 
-void cli_diagnose(redlock_client *client, const redlock_options *options, const char *resource,
+/* A proxy that spreads connections leads each one to another server, whose restarts they then seem to be. With two servers
+ * behind it, of two connections one leads to another server than the client's. */
+static void look_again(const char *nodes, const redlock_options *options, const char *resource,
+                       struct cli_diagnosis *diagnosis)
+{
+    redlock_client *client;
+    redlock_node_status status;
+    redlock_state state;
+    redlock_result result;
+
+    for (int looks = 0; looks < 2; looks++) {
+        if (redlock_connect(nodes, options, &client, &result) != REDLOCK_OK)
+            return;
+        redlock_query(client, resource, 0, &state, &result);
+        for (uint32_t i = 0; i < diagnosis->nodes; i++) {
+            struct cli_diagnosed_node *node = &diagnosis->node[i];
+            if (redlock_node_status_get(client, i, &status) == REDLOCK_OK && strcmp(status.state, "ready") == 0 &&
+                is_ready(node) && *status.run_id != '\0' && strcmp(status.run_id, node->status.run_id) != 0)
+                memcpy(node->other_server, status.run_id, sizeof(node->other_server));
+        }
+        redlock_close(&client, NULL);
+    }
+}
+
+void cli_diagnose(redlock_client *client, const char *nodes, const redlock_options *options, const char *resource,
                   struct cli_diagnosis *diagnosis, redlock_result *result)
 {
     memset(diagnosis, 0, sizeof(*diagnosis));
@@ -321,11 +377,12 @@ void cli_diagnose(redlock_client *client, const redlock_options *options, const 
     diagnosis->quorum = result->quorum;
     if (diagnosis->nodes > 0)
         measure(client, resource, diagnosis);
-    for (uint32_t i = 0; i < diagnosis->nodes; i++) {
-        struct cli_diagnosed_node *node = &diagnosis->node[i];
-        redlock_node_status_get(client, i, &node->status);
-        judge_node(node, &result->node[i], options);
-    }
+    for (uint32_t i = 0; i < diagnosis->nodes; i++)
+        redlock_node_status_get(client, i, &diagnosis->node[i].status);
+    if (diagnosis->nodes > 0)
+        look_again(nodes, options, resource, diagnosis);
+    for (uint32_t i = 0; i < diagnosis->nodes; i++)
+        judge_node(&diagnosis->node[i], &result->node[i], options);
     judge_number(diagnosis);
     judge_whole(diagnosis);
 }

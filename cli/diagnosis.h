@@ -21,6 +21,7 @@ enum { CLI_FINDINGS_MAX = 14 };
 struct cli_diagnosed_node {
     redlock_node_status status;
     uint32_t round_trip_us; /* 0: none */
+    char other_server[48];  /* the run_id that another connection has found there; "": the same */
     bool works;             /* it would grant a lock now */
     bool refuses;           /* the server refuses every new lock, in quarantine or not */
     unsigned count;
@@ -38,8 +39,8 @@ struct cli_diagnosis {
     struct cli_diagnosed_node node[REDLOCK_NODES_MAX];
 };
 
-/* Checks the nodes for locks on this resource. options: the client's. */
-void cli_diagnose(redlock_client *client, const redlock_options *options, const char *resource,
+/* Checks the nodes for locks on this resource. nodes and options: the client's. */
+void cli_diagnose(redlock_client *client, const char *nodes, const redlock_options *options, const char *resource,
                   struct cli_diagnosis *diagnosis, redlock_result *result);
 
 #endif

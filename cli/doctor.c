@@ -231,7 +231,8 @@ static int diagnose(redlock_client *client, const char *resource)
     redlock_result result;
     int status;
 
-    cli_diagnose(client, &cli_settings_get(&status)->options, resource, &diagnosis, &result);
+    const struct cli_settings *settings = cli_settings_get(&status);
+    cli_diagnose(client, settings->nodes, &settings->options, resource, &diagnosis, &result);
     cli_explain_result("inspection", &result);
     if (result.nodes == 0) {
         cli_say("%s", redlock_result_text(&result));

@@ -187,6 +187,14 @@ static bool is_unavailable(const redisReply *reply)
            rl_reply_is_error(reply, "MASTERDOWN");
 }
 
+/* A Sentinel knows no SELECT, and expects no password. The reply to INFO, which follows, tells it from a server. */
+static bool may_be_of_sentinel(unsigned step, const redisReply *reply)
+{
+    enum rl_reply_error error = rl_reply_error(reply);
+    return step == RL_STEP_AUTH ? error == RL_ERROR_CREDENTIALS
+                                : step == RL_STEP_SELECT && error == RL_ERROR_UNKNOWN_COMMAND;
+}
+
 /* A server with a renamed AUTH quotes the password: "ERR unknown command 'AUTH', with args beginning with: ...". */
 static void hide_arguments(char *text)
 {
@@ -202,16 +210,23 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     assert(step < RL_STEPS);
     if (answer->kind != RL_ANSWER_REPLY || !rl_link_is_open(&node->link))
         return; /* overdue: the connect timeout decides; broken: the end of the connection is handled elsewhere */
-    if (is_fatal(step, answer->reply)) {
-        char text[RL_NODE_TEXT_SIZE];
-        rl_reply_text(answer->reply, text, sizeof text);
-        hide_arguments(text);
-        bool permanent = !has_too_many_clients(answer->reply) && !is_unavailable(answer->reply);
-        rl_node_break(node, permanent, "handshake: %.80s", text);
-        return;
+    char *refusal = node->handshake.refusal;
+    if (!refusal[0] && is_fatal(step, answer->reply)) {
+        rl_reply_text(answer->reply, refusal, sizeof node->handshake.refusal);
+        hide_arguments(refusal);
+        if (!may_be_of_sentinel(step, answer->reply)) {
+            bool permanent = !has_too_many_clients(answer->reply) && !is_unavailable(answer->reply);
+            rl_node_break(node, permanent, "handshake: %.80s", refusal);
+            return;
+        }
     }
     if (step == RL_STEP_SERVER && !is_data_server(node, answer->reply))
         return;
+    if (refusal[0]) {
+        if (step == RL_STEP_SERVER)
+            rl_node_break(node, true, "handshake: %.80s", refusal);
+        return;
+    }
     if (step != RL_STEP_GUARD)
         take(node, step, answer->reply);
     else if (!rl_guard_take_reply(node, answer->reply, request->sent, answer->now))
@@ -342,6 +357,7 @@ bool rl_handshake_start(struct rl_node *node)
     assert(node->state == RL_NODE_CONNECTING);
     const char *name = node->nodes->core->options.client_name;
     node->handshake.steps_left = 0;
+    node->handshake.refusal[0] = '\0';
     node->server.client_id = 0;
     node->unfit = NULL;
     node->findings = 0;

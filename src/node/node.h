@@ -82,6 +82,7 @@ struct rl_server {
 
 struct rl_handshake {
     unsigned steps_left;
+    char refusal[RL_NODE_TEXT_SIZE]; /* of AUTH or SELECT; "": none */
     struct rl_request steps[RL_STEPS];
     struct rl_request kill[RL_STALE_LINKS_MAX];
     struct rl_stale_links stale; /* stale connections, to be killed before any undo */

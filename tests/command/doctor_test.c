@@ -3,6 +3,8 @@
 #include "real/published_rights.h"
 #include "scene.h"
 
+#include "support/delay_proxy.h"
+#include "support/fake_server.h"
 #include "support/server_program.h"
 
 enum { OK = 0, WARNING = 1, CRITICAL = 2, NOT_CONFIRMED = 1 };
@@ -113,6 +115,57 @@ TEST(shared_nodes, limit_of_open_files_is_the_cause_and_has_a_remedy)
         named += found != NULL;
     }
     ck_assert_uint_gt(named, 0);
+}
+
+/* What is not the server that the user meant: how it answers, or what its INFO has, and the text and the remedy. */
+static const struct {
+    struct fake_rule rule;
+    const char *field, *value, *text, *remedy;
+} strangers[] = {
+    {.rule = {.command = "CLIENT SETNAME", .skip = true, .silent = true, .ending = FAKE_RESET},
+     .text = "; does this port speak TLS?",
+     .remedy = "if it does, write rediss:// in front of the node; otherwise see the server's log"},
+    {.rule = {.command = "CLIENT SETNAME", .skip = true, .reply = "\025\003\001", .ending = FAKE_SHUTDOWN},
+     .text = "; does this port speak TLS?",
+     .remedy = "if it does, write rediss:// in front of the node; otherwise see the server's log"},
+    {.field = "redis_mode",
+     .value = "sentinel",
+     .text = "it is a Sentinel, which keeps no locks",
+     .remedy = "list the servers that the Sentinel watches"},
+    {.rule = {.command = "EVAL", .skip = true, .reply = "-MOVED 15495 10.0.0.9:6379\r\n"},
+     .text = "MOVED 15495 10.0.0.9:6379",
+     .remedy = "another server of its cluster has the slot of the lock's keys: list that one, as the text names it"},
+};
+
+TEST_ROWS(no_nodes, strangers_are_recognised, ROWS(strangers))
+{
+    struct fake_server *server = fake_server_start(FAKE_IPV4);
+    real_note_descriptors();
+    if (strangers[_i].field != NULL)
+        fake_server_set_info(server, strangers[_i].field, strangers[_i].value);
+    else
+        fake_server_add_rule(server, &strangers[_i].rule);
+    program_setting.nodes = fake_server_address(server);
+    struct program *program = doctor(CRITICAL);
+    json_is(program, FOUND(0), "unreachable");
+    json_is(program, ".nodes[0].findings[0].remedy", strangers[_i].remedy);
+    program_output_has(program, strangers[_i].text);
+}
+
+/* A balancer leads each connection to another server: none has restarted. */
+TEST(no_nodes, proxy_that_spreads_connections_is_recognised)
+{
+    scene_cluster(4, NULL);
+    const uint16_t ports[] = {cluster_port(cluster, 0), cluster_port(cluster, 1)};
+    struct delay_proxy *proxy = delay_proxy_start(ports, 2);
+    real_note_descriptors();
+    delay_proxy_spread(proxy);
+    program_setting.nodes = program_text("127.0.0.1:%u,%s,%s", delay_proxy_port(proxy, 0), cluster_address(cluster, 2),
+                                         cluster_address(cluster, 3));
+    struct program *program = doctor(CRITICAL);
+    json_is(program, FOUND(0), "several-servers");
+    json_is(program, FOUND(1), "quarantine");
+    program_output_has(program, "list the servers themselves: no proxy that spreads connections");
 }
 
 /* Each would otherwise be missed only when a client waits, or a script runs. */

@@ -78,6 +78,8 @@ struct delay_proxy {
     struct pollfd *polled; /* the poller's own, epoll, the routes' listeners */
     struct link *links;
     char *nodes_string;
+    bool spreads;
+    size_t accepted; /* since then */
 };
 
 /* --- One link --- */
@@ -218,7 +220,8 @@ static void accept_link(struct delay_proxy *proxy, struct route *route)
     int client = accept4(route->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (client < 0)
         return;
-    int server = socket_connect_start_to(route->server_host, route->server_port);
+    const struct route *to = proxy->spreads ? &proxy->routes[proxy->accepted++ % proxy->route_count] : route;
+    int server = socket_connect_start_to(to->server_host, to->server_port);
     if (server < 0) {
         socket_close_with_reset(client);
         return;
@@ -376,6 +379,13 @@ const char *delay_proxy_nodes_string(const struct delay_proxy *proxy)
 static bool includes(enum proxy_direction directions, int direction)
 {
     return (unsigned)directions >> direction & 1;
+}
+
+void delay_proxy_spread(struct delay_proxy *proxy)
+{
+    poller_enter(&proxy->poller);
+    proxy->spreads = true;
+    poller_leave(&proxy->poller);
 }
 
 void delay_proxy_set_delay_us(struct delay_proxy *proxy, size_t route, enum proxy_direction direction,

@@ -26,6 +26,9 @@ struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_
 uint16_t delay_proxy_port(const struct delay_proxy *proxy, size_t route);
 const char *delay_proxy_nodes_string(const struct delay_proxy *proxy); /* all routes, separated by commas */
 
+/* From now on the connections of every route lead to the servers in turn, as through a load balancer. */
+void delay_proxy_spread(struct delay_proxy *proxy);
+
 /* One-way delay in microseconds. A round trip takes the sum of both directions. */
 void delay_proxy_set_delay_us(struct delay_proxy *proxy, size_t route, enum proxy_direction direction,
                               uint32_t delay_us);

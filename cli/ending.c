@@ -7,7 +7,7 @@ static int64_t least(int64_t a, int64_t b)
 
 static int64_t kill_at(const struct cli_ending *ending)
 {
-    return least(ending->kill_by, ending->end - CLI_ENDING_KILL_BEFORE_MS);
+    return least(ending->kill_by, ending->end - ending->kill_before);
 }
 
 static int64_t terminate_at(const struct cli_ending *ending)
@@ -17,7 +17,13 @@ static int64_t terminate_at(const struct cli_ending *ending)
 
 void cli_ending_begin(struct cli_ending *ending, int64_t end, int64_t grace)
 {
-    *ending = (struct cli_ending){.end = end, .grace = grace, .kill_by = INT64_MAX};
+    *ending =
+        (struct cli_ending){.end = end, .grace = grace, .kill_before = CLI_ENDING_KILL_BEFORE_MS, .kill_by = INT64_MAX};
+}
+
+void cli_ending_allow(struct cli_ending *ending, int64_t takes_ms)
+{
+    ending->kill_before = CLI_ENDING_KILL_BEFORE_MS + takes_ms;
 }
 
 /* A command that survived SIGTERM continues under the renewed lock; at the next end it gets SIGTERM again. */
@@ -26,6 +32,7 @@ void cli_ending_prolong(struct cli_ending *ending, int64_t end)
     if (end <= ending->end)
         return;
     ending->end = end;
+    ending->kill_again = 0;
     if (ending->kill_by == INT64_MAX)
         ending->terminated = false;
 }
@@ -45,8 +52,13 @@ void cli_ending_over(struct cli_ending *ending, int64_t now)
 
 enum cli_ending_action cli_ending_step(struct cli_ending *ending, int64_t now)
 {
-    if (now >= kill_at(ending))
+    if (now >= kill_at(ending)) {
+        if (now < ending->kill_again)
+            return CLI_ENDING_WAIT;
+        ending->pause = ending->pause == 0 ? CLI_ENDING_PAUSE_MS : least(2 * ending->pause, CLI_ENDING_PAUSE_MOST_MS);
+        ending->kill_again = now + ending->pause;
         return CLI_ENDING_KILL;
+    }
     if (ending->terminated || now < terminate_at(ending))
         return CLI_ENDING_WAIT;
     ending->terminated = true;
@@ -55,5 +67,7 @@ enum cli_ending_action cli_ending_step(struct cli_ending *ending, int64_t now)
 
 int64_t cli_ending_next(const struct cli_ending *ending)
 {
-    return ending->terminated ? kill_at(ending) : least(terminate_at(ending), kill_at(ending));
+    int64_t kill = kill_at(ending) > ending->kill_again ? kill_at(ending) : ending->kill_again;
+
+    return ending->terminated || ending->pause > 0 ? kill : least(terminate_at(ending), kill);
 }

@@ -3,7 +3,8 @@
 #ifndef CLI_PROCESS_NAME_H
 #define CLI_PROCESS_NAME_H
 
-/* Records the position of the arguments; called by main(). */
+/* Records the position of the arguments, and replaces them by copies, because the name overwrites them; called by
+ * main(). */
 void cli_process_name_note(int argc, char **argv);
 
 /* Replaces the name, up to 15 bytes, and overwrites the arguments. Async-signal-safe. */

@@ -6,23 +6,20 @@
 #include "duration.h"
 #include "exit_status.h"
 #include "message.h"
+#include "moment.h"
 #include "settings.h"
 #include "tree.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
-enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FENCE, SHARED, PERMITS, ON_LOST };
+enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FENCE, SHARED, PERMITS, ON_LOST, LEAVE };
 
 static struct {
     int64_t wait_ms;
@@ -34,6 +31,7 @@ static struct {
     long not_obtained;
     bool fence;
     bool shared;
+    bool leave;
     long permits;
     const char *on_lost;
 } given = {.wait_ms = REDLOCK_FOREVER,
@@ -68,6 +66,9 @@ static bool take(int id, const char *value)
         return true;
     case PERMITS:
         return cli_take_number("permits", value, 1, REDLOCK_PERMITS_MAX, &given.permits);
+    case LEAVE:
+        given.leave = true;
+        return true;
     case ON_LOST:
         given.on_lost = value;
         return true;
@@ -130,6 +131,7 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
     run->acquire.skips = given.not_obtained == 0;
     run->not_obtained = (int)given.not_obtained;
     run->on_lost = given.on_lost;
+    run->leave = given.leave;
     return settle_times(run, settings) && settle_cap(run);
 }
 
@@ -169,47 +171,23 @@ static bool take_words(struct cli_run *run, const struct cli_arguments *argument
 
 /* --- The processes --- */
 
-static bool make_pair(int *ours, int *theirs)
+void cli_run_terminate(const struct cli_run *run, const struct cli_tree *tree)
 {
-    int ends[2];
+    char names[CLI_TREE_NAMES_SIZE];
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-        cli_say("cannot make a socket: %s", strerror(errno));
-        return false;
-    }
-    *ours = ends[0];
-    *theirs = ends[1];
-    return true;
+    if (atomic_exchange(&run->shared->terminated, true))
+        return;
+    int64_t began = cli_now_ms();
+    cli_tree_terminate(tree);
+    run->shared->walk_ms = cli_now_ms() - began;
+    if (cli_tree_names(tree, true, names) > 0)
+        cli_say("%s cannot be signalled by this user, and may outlive the lock", names);
 }
 
-static int start(struct cli_run *run)
+void cli_run_note_end(const struct cli_run *run)
 {
-    struct cli_run_links links;
-    struct cli_run_links ends;
-
-    if (!make_pair(&links.holder, &ends.holder) || !make_pair(&links.watchdog, &ends.watchdog))
-        return CLI_SYSTEM;
-    if (!cli_tree_children(&run->strangers, &run->stranger_count)) {
-        cli_say("out of memory");
-        return CLI_SYSTEM;
-    }
-    /* If the other two are killed, their descendants become children of the front. */
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    pid_t watchdog = fork();
-    if (watchdog == 0) {
-        close(links.holder);
-        close(links.watchdog);
-        cli_run_watch(run, &ends);
-    }
-    close(ends.holder);
-    close(ends.watchdog);
-    if (watchdog < 0) {
-        cli_say("cannot start a process: %s", strerror(errno));
-        return CLI_SYSTEM;
-    }
-    int status = cli_run_guard(run, watchdog, &links);
-    free(run->strangers);
-    return status;
+    if (cli_now_ms() > run->shared->valid_until)
+        run->shared->outlived = true;
 }
 
 static bool is_pipe(int descriptor)
@@ -240,7 +218,7 @@ static int run(const struct cli_arguments *arguments)
     made.front_group = getpgrp();
     made.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     made.in_pipeline = is_pipe(STDIN_FILENO) || is_pipe(STDOUT_FILENO);
-    return start(&made);
+    return cli_run_guard(&made);
 }
 
 static const struct cli_option options[] = {
@@ -252,6 +230,7 @@ static const struct cli_option options[] = {
     {TTL, "ttl", "TIME", "the lock's ttl: how long it blocks others if this machine dies (10s)"},
     {GRACE, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)"},
     {CAP, "cap", "TIME", "hold the lock for at most this long, from the ttl to 49d; CMD is ended in time"},
+    {LEAVE, "leave", NULL, "release the lock when CMD exits, and leave the processes that it started"},
     {ON_LOST, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended"},
     {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},
     {'q', "quiet", NULL, "no line about a held lock, a wait, or processes that are ended; errors only"},
@@ -265,10 +244,10 @@ const struct cli_command cli_command_run = {
     .help =
         "The lock is renewed while CMD runs, and released when no process that CMD started is left. CMD ends before the lock\n"
         "does, with its whole process tree, including daemons: if the lock cannot be renewed, the tree gets SIGTERM `grace`\n"
-        "before the end and SIGKILL 50 ms before it, even if redlock itself is killed. Processes that CMD leaves running when\n"
-        "it exits are ended in the same way before the release. CMD has REDLOCK_RESOURCE, REDLOCK_TOKEN and\n"
-        "REDLOCK_VALIDITY_MS in its environment, and REDLOCK_FENCE with --fence. A lock on several resources covers all of\n"
-        "them or none.\n"
+        "before the end and SIGKILL shortly before it, even if one of redlock's two processes is killed or stopped. Processes\n"
+        "that CMD leaves running when it exits are named and ended in the same way before the release (see --leave). CMD has\n"
+        "REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in its environment, and REDLOCK_FENCE with --fence. A lock\n"
+        "on several resources covers all of them or none.\n"
         "\n"
         "The command of --on-lost runs when no process of CMD is left, without the lock: another machine may hold it. It\n"
         "has REDLOCK_RESOURCE and REDLOCK_LOSS (ended, expired, gone, clock or killed), and does not change the exit status.\n"

@@ -1,14 +1,13 @@
 /*
- * redlock run is three processes, each the child of the one before, and each a subreaper:
+ * redlock run is two processes, and the second is the child of the first; each is a subreaper:
  *
  *   front     the process that the user started: signals, terminal, exit status
- *   watchdog  only watches the other two
  *   holder    holds the lock; the parent of CMD, which leads its own process group
  *
- * Each of them ends CMD's process tree in time if the lock ends and the others do not, because they were killed or
- * stopped. So any two of the three may be killed or stopped at any moment. If one is killed, the command is ended with
- * the usual grace. The end of validity is in shared memory: a stopped process reads no messages. The front may be
- * stopped at the terminal like any job, and the holder renews the lock meanwhile.
+ * Each of them ends CMD's process tree in time if the lock ends and the other does not, because it was killed or
+ * stopped. If one is killed, the command is ended with the usual grace. The end of validity is in shared memory: a
+ * stopped process reads no messages. The front may be stopped at the terminal like any job, and the holder renews the
+ * lock meanwhile.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
@@ -20,13 +19,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Memory that the three processes share. */
+/* Memory that the two processes share. */
 struct cli_run_shared {
     _Atomic int64_t valid_until; /* on cli_now_ms()'s clock; written by the holder */
-    atomic_int group;            /* CMD's process group; 0: CMD has not started, or the tree is empty */
+    _Atomic int64_t walk_ms;     /* how long it took to send SIGTERM to the tree: SIGKILL takes as long */
     atomic_bool terminated;      /* the tree got SIGTERM, and no renewal came after it */
-    atomic_bool lost;            /* CMD was ended because of the lock, or ran without it at its end */
-    atomic_int loss;             /* enum redlock_loss, if the client reported one */
+    atomic_bool paused;   /* the front stops at the terminal, and the holder, which waits for the lock, with it */
+    atomic_bool lost;     /* CMD was ended because of the lock, or ran without it at its end */
+    atomic_bool outlived; /* a process of CMD lived when the validity had ended */
+    atomic_int loss;      /* enum redlock_loss, if the client reported one */
 };
 
 struct cli_run {
@@ -36,11 +37,11 @@ struct cli_run {
     int64_t grace_ms;
     int64_t cap_ms;    /* 0: none */
     int not_obtained;  /* exit status if the lock is not acquired: -E */
+    bool leave;        /* the lock is released when CMD exits, and processes that it has left run on */
     int terminal;      /* the terminal, -1: none; CMD gets the foreground if we have it */
     bool in_pipeline;  /* CMD gets it when it first needs it: other programs of the job may read the terminal */
     pid_t front;       /* the front's process */
     pid_t front_group; /* its process group */
-    pid_t watchdog;    /* set in the watchdog and the holder */
     struct cli_run_shared *shared;
     struct cli_process *strangers; /* children that redlock did not start, but a shell that executed it */
     size_t stranger_count;
@@ -62,26 +63,17 @@ struct cli_run_message {
     pid_t group;
 };
 
-/* The watchdog's reports to the front: first the holder's PID, then its exit status. */
-struct cli_run_report {
-    pid_t holder;
-    bool ended;
-    int status; /* from waitpid(2) */
-};
+/* Runs the holder, in a child of the front. front: its end of the link to the front. */
+_Noreturn void cli_run_hold(const struct cli_run *run, int front);
 
-/* The front's descriptors of the other two. */
-struct cli_run_links {
-    int holder;
-    int watchdog;
-};
+/* Starts the holder and runs the front. Returns the exit status, or ends by the signal that ended the wait. */
+int cli_run_guard(struct cli_run *run);
 
-/* Runs the holder. Returns its exit status, which is redlock's. front: its end of the link to the front. */
-int cli_run_hold(const struct cli_run *run, int front);
+/* For both: sends SIGTERM to the tree, unless the other has done so, and measures how long that takes. */
+struct cli_tree;
+void cli_run_terminate(const struct cli_run *run, const struct cli_tree *tree);
 
-/* Runs the watchdog, which starts the holder. ends: of the links to the front, as in cli_run_links. */
-_Noreturn void cli_run_watch(struct cli_run *run, const struct cli_run_links *ends);
-
-/* Runs the front. Returns the exit status, or ends by the signal that ended the wait. */
-int cli_run_guard(const struct cli_run *run, pid_t watchdog, const struct cli_run_links *links);
+/* For both, when no process of the tree is left. */
+void cli_run_note_end(const struct cli_run *run);
 
 #endif

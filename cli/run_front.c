@@ -1,11 +1,11 @@
 /* The process of redlock run that the user started: signals, terminal, exit status. It also guards CMD's tree. */
 #define _GNU_SOURCE
 #include "child.h"
+#include "ending.h"
 #include "exit_status.h"
 #include "message.h"
 #include "moment.h"
 #include "run.h"
-#include "run_guard.h"
 #include "run_lost.h"
 #include "tree.h"
 
@@ -14,31 +14,33 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-/* PATIENCE: the other two send SIGTERM, unless they are late by this much. AWAKE: how often a watchdog that has not
- * reported the holder's end gets SIGCONT, in case it is stopped. */
-enum { PATIENCE_MS = 100, AWAKE_MS = 100 };
+/* PATIENCE: the holder sends SIGTERM, unless it is late by this much. WALKS: SIGKILL begins that many walks over the tree
+ * earlier; the holder's begins before it. STOPPED: from the first SIGKILL on, how long a stopped holder is left alone. */
+enum { PATIENCE_MS = 100, WALKS = 4, STOPPED_MS = 1000 };
 
 struct front {
     const struct cli_run *run;
-    struct cli_run_links links;
-    pid_t watchdog;     /* 0: it has ended */
+    int link;           /* to the holder */
     pid_t holder;       /* 0: it has ended */
-    bool holder_closed; /* its link: it has ended, and the watchdog is about to report it */
+    bool holder_closed; /* its link */
     int signals;        /* descriptors */
     int alarm;
     pid_t group; /* CMD's; 0: not started, or nothing of the tree is left */
     bool started;
-    struct cli_run_guard guard;
+    struct cli_ending ending; /* if the holder does not end the tree */
+    bool ending_began;
+    int64_t killing_since;        /* 0: no SIGKILL was due */
     int interrupt;                /* the signal that ended the wait; 0: none */
     bool interrupted_at_terminal; /* CMD was interrupted, and ended by it */
     bool must_resume;             /* CMD must continue, because we do */
-    bool watchdog_killed;
+    bool holder_was_stopped;      /* until the lock had ended, and we have killed it */
     int holder_status;
 };
 
@@ -46,11 +48,11 @@ struct front {
 
 static struct cli_tree tree_of(const struct front *front)
 {
-    struct cli_tree tree = {.root = front->watchdog, .spared = front->holder, .group = front->group};
+    struct cli_tree tree = {.root = front->holder, .group = front->group};
 
     if (tree.root > 0)
         return tree;
-    tree.root = front->holder > 0 ? front->holder : getpid();
+    tree.root = getpid();
     tree.strangers = front->run->strangers;
     tree.stranger_count = front->run->stranger_count;
     return tree;
@@ -98,7 +100,7 @@ static void resume(struct front *front)
 /* Whether CMD was continued since the holder reported its stop. */
 static bool is_outdated(const struct front *front)
 {
-    return front->group > 0 && !cli_process_is_stopped(front->group);
+    return front->group > 0 && !cli_process_is_stopped(front->group, true);
 }
 
 /* Consumes the SIGCONT that continued us: otherwise CMD would get a second one, which may cancel the next stop. Returns
@@ -169,8 +171,10 @@ static void interrupt_waiting(struct front *front, int number)
     if (cli_child_ignores(number))
         return;
     if (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) {
-        kill(front->holder, SIGSTOP);
+        front->run->shared->paused = true;
+        kill(front->holder, SIGTSTP);
         stop_here(front, number, false);
+        front->run->shared->paused = false;
         kill(front->holder, SIGCONT);
     } else if (number != SIGCONT && number != SIGWINCH) {
         front->interrupt = number;
@@ -247,7 +251,7 @@ static void read_holder(struct front *front)
     struct cli_run_message message;
     ssize_t size;
 
-    while (!front->holder_closed && (size = recv(front->links.holder, &message, sizeof(message), 0)) >= 0) {
+    while (!front->holder_closed && (size = recv(front->link, &message, sizeof(message), 0)) >= 0) {
         if (size == (ssize_t)sizeof(message))
             take_message(front, &message);
         else
@@ -255,122 +259,130 @@ static void read_holder(struct front *front)
     }
 }
 
-/* --- The others' ends --- */
-
-static void say_killed(const struct front *front, const char *process, int status)
-{
-    cli_say("%s was killed by signal %d%s", process, WTERMSIG(status), front->group > 0 ? "; ending the command" : "");
-}
-
-static void lose_holder(struct front *front, int status)
-{
-    read_holder(front);
-    front->holder = 0;
-    front->holder_status = status;
-    if (WIFSIGNALED(status))
-        say_killed(front, "the process with the lock", status);
-    else if (front->group > 0)
-        forget_group(front, 0);
-    if (front->group > 0)
-        cli_run_guard_end(&front->guard);
-}
-
-static void lose_watchdog(struct front *front, int status)
-{
-    front->watchdog = 0;
-    front->watchdog_killed = WIFSIGNALED(status);
-    if (WIFSIGNALED(status))
-        say_killed(front, "redlock's watchdog", status);
-}
-
-static void read_watchdog(struct front *front)
-{
-    struct cli_run_report report;
-
-    while (recv(front->links.watchdog, &report, sizeof(report), 0) == (ssize_t)sizeof(report))
-        if (report.ended && front->holder > 0)
-            lose_holder(front, report.status);
-}
-
-/* The watchdog ends when the tree is empty. If it is killed, the holder becomes our child, and so does the tree if the
- * holder is killed too. Read the watchdog's last report before handling its end. */
-static void reap(struct front *front)
-{
-    int status;
-    pid_t pid;
-
-    read_watchdog(front);
-    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
-        read_watchdog(front);
-        if (pid == front->watchdog)
-            lose_watchdog(front, status);
-        else if (pid == front->holder)
-            lose_holder(front, status);
-    }
-}
-
 /* --- The guard --- */
 
-/* Both others are dead. */
-static bool is_left_alone(const struct front *front)
+static void begin_ending(struct front *front, int64_t patience_ms)
 {
-    return front->holder == 0 && front->watchdog == 0;
+    int64_t grace = front->run->grace_ms - patience_ms;
+
+    if (!front->ending_began)
+        cli_ending_begin(&front->ending, front->run->shared->valid_until, grace > 0 ? grace : 0);
+    front->ending_began = true;
 }
 
-/* Without strangers the kernel decides: no child, hence no descendant. */
-static bool nothing_is_left(const struct front *front)
+/* Whether a process of the tree may live. Without strangers the kernel decides: no child, hence no descendant. */
+static bool has_tree(const struct front *front)
 {
     struct cli_tree tree = tree_of(front);
 
+    if (front->holder > 0)
+        return front->group > 0;
     if (front->run->stranger_count == 0)
-        return waitpid(-1, NULL, WNOHANG | __WALL) < 0 && errno == ECHILD;
-    return !cli_tree_is_alive(&tree);
+        return waitpid(-1, NULL, WNOHANG | __WALL) >= 0 || errno != ECHILD;
+    return cli_tree_is_alive(&tree);
 }
 
-static bool awaits_report(const struct front *front)
+/* A stopped holder does not reap its children: so that they are ours, it is killed too. */
+static void replace_stopped_holder(struct front *front, int64_t now)
 {
-    return front->holder_closed && front->holder > 0 && front->watchdog > 0;
+    if (front->killing_since == 0)
+        front->killing_since = now;
+    if (front->holder == 0 || now < front->killing_since + STOPPED_MS || now < front->ending.end + STOPPED_MS ||
+        !cli_process_is_stopped(front->holder, false))
+        return;
+    front->holder_was_stopped = true;
+    kill(front->holder, SIGKILL);
 }
 
 static void guard(struct front *front)
 {
     struct cli_tree tree = tree_of(front);
 
-    cli_run_guard_step(&front->guard, &tree, front->holder);
-    if (awaits_report(front))
-        kill(front->watchdog, SIGCONT);
+    if (!has_tree(front))
+        return;
+    begin_ending(front, PATIENCE_MS);
+    cli_ending_prolong(&front->ending, front->run->shared->valid_until);
+    cli_ending_allow(&front->ending, WALKS * front->run->shared->walk_ms);
+    int64_t now = cli_now_ms();
+    enum cli_ending_action action = cli_ending_step(&front->ending, now);
+
+    if (action == CLI_ENDING_TERMINATE)
+        cli_run_terminate(front->run, &tree);
+    if (action != CLI_ENDING_KILL)
+        return;
+    cli_tree_kill(&tree);
+    replace_stopped_holder(front, now);
+}
+
+/* --- The holder's end --- */
+
+static void say_killed(const struct front *front)
+{
+    if (front->holder_was_stopped)
+        cli_say("the process with the lock was stopped until the lock had ended");
+    else
+        cli_say("the process with the lock was killed by signal %d%s", WTERMSIG(front->holder_status),
+                front->group > 0 ? "; ending the command" : "");
+}
+
+/* If it was killed, the tree is ours, and ends from now on. */
+static void lose_holder(struct front *front, int status)
+{
+    read_holder(front);
+    front->holder = 0;
+    front->holder_status = status;
+    if (!WIFSIGNALED(status))
+        return;
+    say_killed(front);
+    begin_ending(front, 0);
+    front->ending.grace = front->run->grace_ms;
+    cli_ending_prolong(&front->ending, front->run->shared->valid_until);
+    cli_ending_now(&front->ending, cli_now_ms());
+}
+
+static void reap(struct front *front)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0)
+        if (pid == front->holder)
+            lose_holder(front, status);
+}
+
+/* True: the holder has ended, and so has all that depends on its lock. */
+static bool is_over(struct front *front)
+{
+    bool killed = WIFSIGNALED(front->holder_status);
+
+    if (front->holder > 0 || (killed && has_tree(front)))
+        return false;
+    if (killed && front->started)
+        cli_run_note_end(front->run);
+    if (front->group > 0)
+        forget_group(front, 0);
+    return true;
 }
 
 /* --- Events --- */
 
-static int64_t next_wake(const struct front *front)
-{
-    int64_t next = front->group > 0 ? cli_run_guard_next(&front->guard) : INT64_MAX;
-    int64_t awake = awaits_report(front) ? cli_now_ms() + AWAKE_MS : INT64_MAX;
-
-    return awake < next ? awake : next;
-}
-
 static void sleep_until_something_happens(struct front *front)
 {
-    struct pollfd events[] = {{.fd = !front->holder_closed ? front->links.holder : -1, .events = POLLIN},
-                              {.fd = front->watchdog > 0 ? front->links.watchdog : -1, .events = POLLIN},
+    struct pollfd events[] = {{.fd = !front->holder_closed ? front->link : -1, .events = POLLIN},
                               {.fd = front->signals, .events = POLLIN},
                               {.fd = front->alarm, .events = POLLIN}};
 
-    cli_alarm_set(front->alarm, next_wake(front));
+    cli_alarm_set(front->alarm, has_tree(front) ? cli_ending_next(&front->ending) : INT64_MAX);
     poll(events, sizeof(events) / sizeof(events[0]), -1);
 }
 
-/* The links first: do not signal a group that has ended, its number may be reused. */
+/* The link first: do not signal a group that has ended, its number may be reused. */
 static void watch(struct front *front)
 {
     for (;;) {
         read_holder(front);
         reap(front);
-        if (is_left_alone(front) && front->group > 0 && nothing_is_left(front))
-            forget_group(front, 0);
-        if (is_left_alone(front) && front->group == 0)
+        if (is_over(front))
             return;
         if (front->group == 0)
             front->must_resume = false;
@@ -384,10 +396,12 @@ static void watch(struct front *front)
 
 /* --- Main loop --- */
 
-static bool make_descriptors(struct front *front)
+/* Blocks the signals before there is another process. */
+static bool make_descriptors(struct front *front, int *theirs)
 {
     static const int ours[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,  SIGUSR2, SIGALRM,
                                SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGWINCH, SIGCHLD};
+    int ends[2];
     sigset_t signals;
 
     sigemptyset(&signals);
@@ -396,16 +410,22 @@ static bool make_descriptors(struct front *front)
     sigprocmask(SIG_BLOCK, &signals, NULL);
     front->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     front->alarm = cli_alarm_make();
-    return front->signals >= 0 && front->alarm >= 0;
+    if (front->signals < 0 || front->alarm < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+        return false;
+    front->link = ends[0];
+    *theirs = ends[1];
+    return true;
 }
 
 /* After watch(): no process of CMD is left. */
 static void report_loss(const struct front *front)
 {
     bool killed = front->started && WIFSIGNALED(front->holder_status);
+    bool by_another = killed && !front->holder_was_stopped;
 
     if (front->run->on_lost != NULL && (front->run->shared->lost || killed))
-        cli_run_on_lost(front->run, killed);
+        cli_run_on_lost(front->run, by_another);
 }
 
 static int exit_status(const struct front *front)
@@ -416,37 +436,41 @@ static int exit_status(const struct front *front)
         kill(0, SIGINT);
         cli_interrupt_with(SIGINT);
     }
-    if (WIFEXITED(front->holder_status) && (front->started || !front->watchdog_killed))
+    if (WIFEXITED(front->holder_status))
         return WEXITSTATUS(front->holder_status);
     return front->started ? CLI_LOST : CLI_SYSTEM;
 }
 
-/* The watchdog's first report; 0: none, it has printed the reason. */
-static pid_t await_holder(const struct cli_run_links *links)
+int cli_run_guard(struct cli_run *run)
 {
-    struct pollfd event = {.fd = links->watchdog, .events = POLLIN};
-    struct cli_run_report report = {0};
+    struct front front = {.run = run};
+    int theirs;
 
-    while (poll(&event, 1, -1) < 0 && errno == EINTR)
-        ;
-    return recv(links->watchdog, &report, sizeof(report), 0) == (ssize_t)sizeof(report) ? report.holder : 0;
-}
-
-int cli_run_guard(const struct cli_run *run, pid_t watchdog, const struct cli_run_links *links)
-{
-    struct front front = {
-        .run = run, .links = *links, .watchdog = watchdog, .guard = {.run = run, .patience_ms = PATIENCE_MS}};
-
-    signal(SIGPIPE, SIG_IGN); /* a closed standard error must not end us */
-    if (!make_descriptors(&front)) {
+    if (!make_descriptors(&front, &theirs)) {
         cli_say_no_descriptor();
-        kill(watchdog, SIGKILL); /* the holder gives up, too */
         return CLI_SYSTEM;
     }
-    front.holder = await_holder(links);
-    if (front.holder == 0)
+    if (!cli_tree_children(&run->strangers, &run->stranger_count)) {
+        cli_say("out of memory");
         return CLI_SYSTEM;
+    }
+    /* If the holder is killed, its descendants become children of this process. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    front.holder = fork();
+    if (front.holder == 0) {
+        close(front.link);
+        close(front.signals);
+        close(front.alarm);
+        cli_run_hold(run, theirs);
+    }
+    close(theirs);
+    if (front.holder < 0) {
+        cli_say("cannot start a process: %s", strerror(errno));
+        return CLI_SYSTEM;
+    }
+    signal(SIGPIPE, SIG_IGN); /* a closed standard error must not end us */
     watch(&front);
     report_loss(&front);
+    free(run->strangers);
     return exit_status(&front);
 }

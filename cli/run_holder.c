@@ -6,6 +6,7 @@
 #include "exit_status.h"
 #include "message.h"
 #include "moment.h"
+#include "process_name.h"
 #include "run.h"
 #include "tree.h"
 
@@ -15,13 +16,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How long before the front would act on the end that it knows to publish a later one; and how often from then on. */
-enum { ANNOUNCE_BEFORE_MS = 500, ANNOUNCE_AGAIN_MS = 50, LOOK_MS = 10 };
+/* How long before the front would act on the end that it knows to publish a later one; and how often from then on.
+ * WALKS: SIGKILL begins that many walks over the tree earlier: the front, which does the same later, must find little
+ * left. LATE: an end of validity that is noticed so late was passed while this process did not run. */
+enum { ANNOUNCE_BEFORE_MS = 500, ANNOUNCE_AGAIN_MS = 50, WALKS = 6, LATE_MS = 500 };
 
 struct holder {
     const struct cli_run *run;
@@ -32,7 +36,7 @@ struct holder {
     int signals; /* descriptors */
     int alarm;
     struct cli_ending ending;
-    int64_t announced_end; /* the end of validity that the other two know */
+    int64_t announced_end; /* the end of validity that the front knows */
     pid_t command;
     bool exited;      /* CMD has exited; others of its tree may live */
     int status;       /* CMD's, from waitpid(2) */
@@ -113,13 +117,11 @@ static bool gives_foreground(const struct cli_run *run)
     return run->terminal >= 0 && !run->in_pipeline && tcgetpgrp(run->terminal) == run->front_group;
 }
 
-/* In the child: otherwise the other processes would miss the group if the holder is killed first. */
+/* In the child: otherwise the front would miss the group if the holder is killed first. */
 static void announce(void *arg)
 {
     const struct holder *holder = arg;
 
-    holder->run->shared->group = getpid();
-    kill(holder->run->watchdog, SIGUSR1);
     send_message(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = getpid()});
 }
 
@@ -142,10 +144,8 @@ static int start_command(struct holder *holder)
         cli_say("no memory");
     if (holder->command < 0 && child.terminal >= 0)
         tcsetpgrp(child.terminal, holder->run->front_group); /* the child had taken it before its exec failed */
-    if (holder->command < 0) {
-        holder->run->shared->group = 0;
+    if (holder->command < 0)
         send_message(holder, (struct cli_run_message){.word = CLI_RUN_ENDED});
-    }
     free(environment);
     for (size_t i = 0; i < TEXTS; i++)
         free(texts[i]);
@@ -157,7 +157,7 @@ static int start_command(struct holder *holder)
 /* SIGTERM from redlock itself was to end the wait, and came too late: the front sends CMD the signal itself. */
 static bool is_of_redlock(const struct holder *holder, uint32_t sender)
 {
-    return sender == (uint32_t)holder->run->front || sender == (uint32_t)holder->run->watchdog;
+    return sender == (uint32_t)holder->run->front;
 }
 
 static void read_signals(struct holder *holder)
@@ -210,7 +210,7 @@ static bool reap(struct holder *holder)
         holder->exited = true;
         holder->status = status;
         if (holder->front >= 0 &&
-            holder->run->shared->terminated) /* by the guard too, while this process was stopped */
+            holder->run->shared->terminated) /* by the front too, while this process was stopped */
             holder->cut_short = true;
     }
     return pid == 0 || errno != ECHILD;
@@ -227,10 +227,9 @@ static bool front_is_dead(struct holder *holder)
     return holder->front < 0;
 }
 
-/* The front reports the watchdog's death. */
-static void look_at_the_others(struct holder *holder)
+static void look_at_front(struct holder *holder)
 {
-    if (front_is_dead(holder) || getppid() != holder->run->watchdog)
+    if (front_is_dead(holder) || getppid() != holder->run->front)
         cli_ending_now(&holder->ending, cli_now_ms());
 }
 
@@ -258,7 +257,8 @@ static void look_at_lock(struct holder *holder)
     int loss = redlock_lock_loss(holder->lock);
     holder->lost = -1;
     holder->run->shared->loss = loss;
-    cli_say("%s is lost: %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), redlock_loss_text(loss));
+    cli_say("%s is lost: %s%s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), redlock_loss_text(loss),
+            loss == REDLOCK_LOSS_EXPIRED && now > holder->ending.end + LATE_MS ? ", while redlock was stopped" : "");
     if (loss == REDLOCK_LOSS_GONE)
         cli_ending_now(&holder->ending, now);
     else
@@ -266,18 +266,33 @@ static void look_at_lock(struct holder *holder)
     holder->cut_short = holder->cut_short || !holder->exited;
 }
 
-/* Processes that CMD leaves behind depend on the lock too: end them, and hold the lock until they have ended. */
-static void look_at_leftovers(struct holder *holder)
+static bool is_ending(const struct holder *holder)
 {
-    if (holder->exited)
-        cli_ending_now(&holder->ending, cli_now_ms());
+    return holder->ending.kill_by != INT64_MAX;
+}
+
+/* Processes that CMD leaves behind depend on the lock too: end them, and hold the lock until they have ended. False:
+ * they are to be left. */
+static bool look_at_leftovers(struct holder *holder)
+{
+    struct cli_tree tree = {.root = getpid()};
+    char names[CLI_TREE_NAMES_SIZE];
+
+    if (!holder->exited || is_ending(holder))
+        return true;
+    if (holder->run->leave && !holder->cut_short)
+        return false;
+    if (!holder->cut_short && cli_tree_names(&tree, false, names) > 0)
+        cli_notice("the command has exited and left %s: ended with its lock (see --leave)", names);
+    cli_ending_now(&holder->ending, cli_now_ms());
+    return true;
 }
 
 static void say_ending(const struct holder *holder, const char *action)
 {
     char quoted[CLI_QUOTED_SIZE];
 
-    if (holder->ending.kill_by == INT64_MAX && !holder->exited)
+    if (!is_ending(holder) && !holder->exited)
         cli_say("%s %s: the command %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted),
                 holder->run->cap_ms > 0 ? "ends, by --cap or because its renewal failed"
                                         : "ends, because its renewal failed",
@@ -287,14 +302,16 @@ static void say_ending(const struct holder *holder, const char *action)
 static void step(struct holder *holder)
 {
     struct cli_tree tree = {.root = getpid(), .group = holder->command};
+
+    cli_ending_allow(&holder->ending, WALKS * holder->run->shared->walk_ms);
     enum cli_ending_action action = cli_ending_step(&holder->ending, cli_now_ms());
 
     if (action == CLI_ENDING_WAIT)
         return;
     if (action == CLI_ENDING_KILL)
         cli_tree_kill(&tree);
-    else if (!atomic_exchange(&holder->run->shared->terminated, true))
-        cli_tree_terminate(&tree);
+    else
+        cli_run_terminate(holder->run, &tree);
     if (!holder->said_ending && holder->lost >= 0)
         say_ending(holder, action == CLI_ENDING_TERMINATE ? "gets SIGTERM" : "gets SIGKILL");
     holder->said_ending = true;
@@ -334,11 +351,8 @@ static void sleep_until_something_happens(struct holder *holder)
                               {.fd = holder->lost, .events = POLLIN},
                               {.fd = holder->alarm, .events = POLLIN}};
     int64_t now = cli_now_ms();
-    int64_t next = least(cli_ending_next(&holder->ending), tell_at(holder, now));
 
-    if (next <= now)
-        next = now + LOOK_MS;
-    cli_alarm_set(holder->alarm, next);
+    cli_alarm_set(holder->alarm, least(cli_ending_next(&holder->ending), tell_at(holder, now)));
     poll(events, sizeof(events) / sizeof(events[0]), -1);
 }
 
@@ -348,9 +362,10 @@ static void watch(struct holder *holder)
         read_signals(holder);
         if (!reap(holder))
             return;
-        look_at_the_others(holder);
+        look_at_front(holder);
         look_at_lock(holder);
-        look_at_leftovers(holder);
+        if (!look_at_leftovers(holder))
+            return;
         step(holder);
         tell_validity(holder);
         sleep_until_something_happens(holder);
@@ -359,16 +374,48 @@ static void watch(struct holder *holder)
 
 /* --- Main loop --- */
 
-/* Blocks all signals except those that end the wait; this also lets a background group write to its terminal. SIGTERM
- * ends it even if the user's shell ignores that: the front sends it for every signal, and the kernel if the watchdog is
- * dead. */
-static void block_signals(void)
+static const struct cli_run *stopping; /* for the signal handler */
+
+/*
+ * The front stops at the terminal while this process waits for the lock: stop too. If the front is killed meanwhile, the
+ * kernel's SIGTERM would find a stopped process, so the kernel is to send SIGKILL. The stop is pending before `paused`
+ * is read, and the front clears that before it sends SIGCONT, which discards a pending stop: no order of the two can
+ * stop this process permanently.
+ */
+static void stop_with_front(int number)
+{
+    sigset_t stop;
+    sigset_t before;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(number, SIG_DFL);
+    raise(number);
+    sigemptyset(&stop);
+    sigaddset(&stop, number);
+    if (stopping->shared->paused && getppid() == stopping->front) {
+        pthread_sigmask(SIG_UNBLOCK, &stop, &before);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    signal(number, SIG_IGN); /* discards it */
+    signal(number, stop_with_front);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != stopping->front)
+        raise(SIGTERM);
+}
+
+/* Blocks all signals except those that end the wait, or stop it; this also lets a background group write to its
+ * terminal. SIGTERM ends it even if the user's shell ignores that: the front sends it for every signal, and the kernel
+ * when the front is dead. */
+static void block_signals(const struct cli_run *run)
 {
     sigset_t signals;
 
+    stopping = run;
     signal(SIGTERM, SIG_DFL);
+    signal(SIGTSTP, stop_with_front);
     sigfillset(&signals);
     sigdelset(&signals, SIGTERM);
+    sigdelset(&signals, SIGTSTP);
     sigprocmask(SIG_SETMASK, &signals, NULL);
 }
 
@@ -379,7 +426,9 @@ static bool make_descriptors(struct holder *holder)
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
     sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGTSTP); /* from now on the front alone stops */
     sigprocmask(SIG_BLOCK, &signals, NULL);
+    sigdelset(&signals, SIGTSTP);
     holder->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     holder->alarm = cli_alarm_make();
     if (holder->signals >= 0 && holder->alarm >= 0 &&
@@ -389,10 +438,10 @@ static bool make_descriptors(struct holder *holder)
     return false;
 }
 
-/* SIGTERM ends the wait. After the front's death the watchdog sends it, and may be late. */
+/* SIGTERM ends the wait, and may come late. */
 static bool is_wanted(struct holder *holder)
 {
-    return cli_interrupted() == 0 && !front_is_dead(holder) && getppid() == holder->run->watchdog;
+    return cli_interrupted() == 0 && !front_is_dead(holder) && getppid() == holder->run->front;
 }
 
 /* The lock is acquired: runs CMD, until its tree is empty. */
@@ -409,7 +458,7 @@ static int run_command(struct holder *holder)
     if (status != CLI_OK)
         return status;
     watch(holder);
-    holder->run->shared->group = 0;
+    cli_run_note_end(holder->run);
     send_message(holder,
                  (struct cli_run_message){.word = CLI_RUN_ENDED,
                                           .signal = WIFSIGNALED(holder->status) ? WTERMSIG(holder->status) : 0});
@@ -452,14 +501,20 @@ static int hold(struct holder *holder)
     return release(holder, status);
 }
 
-int cli_run_hold(const struct cli_run *run, int front)
+_Noreturn void cli_run_hold(const struct cli_run *run, int front)
 {
     struct holder holder = {.run = run, .front = front, .lost = -1, .signals = -1, .alarm = -1};
 
-    block_signals();
+    setpgid(0, 0); /* signals that the terminal or kill(1) sends to the front's group are for the front alone */
+    block_signals(run);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    cli_process_name_set("lock-holder");
+    if (getppid() != run->front)
+        _exit(CLI_SYSTEM);
     int status = cli_connect(&holder.client);
     if (status == CLI_OK)
         status = hold(&holder);
     cli_close(&holder.client);
-    return status;
+    _exit(status);
 }

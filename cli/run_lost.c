@@ -18,7 +18,9 @@ static const char *loss_name(const struct cli_run *run, bool killed)
 
     if (loss != REDLOCK_NOT_LOST && loss != REDLOCK_LOSS_CLOSED)
         return redlock_loss_name(loss);
-    return killed ? "killed" : "ended";
+    if (killed)
+        return "killed";
+    return run->shared->outlived ? redlock_loss_name(REDLOCK_LOSS_EXPIRED) : "ended";
 }
 
 /* The first in byte order, as in CMD's environment. */

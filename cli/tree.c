@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@ struct process {
     struct cli_process id;
     pid_t parent;
     pid_t group;
-    char state; /* as in proc(5) */
+    char state;    /* as in proc(5) */
+    char name[16]; /* of its program */
     long threads;
 };
 
@@ -31,6 +33,15 @@ struct list {
 };
 
 /* --- Reading /proc --- */
+
+/* Whether /proc shows our namespace of processes: it may be another's, as after unshare(1) without --mount-proc. Without
+ * it only the command's group is known. */
+static bool has_proc(void)
+{
+    char self[16] = "";
+
+    return readlink("/proc/self", self, sizeof(self) - 1) > 0 && atoi(self) == (int)getpid();
+}
 
 /* Without stdio, because every process is read several times, and there is little time on a busy machine. */
 static void read_line(const char *path, char *line, size_t size)
@@ -60,6 +71,8 @@ static bool read_process(pid_t pid, struct process *process)
         sscanf(name_end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu", &state,
                &parent, &group, &process->threads, &process->id.started) != 5)
         return false;
+    snprintf(process->name, sizeof(process->name), "%.*s", (int)strcspn(strchr(line, '(') + 1, ")"),
+             strchr(line, '(') + 1);
     process->parent = parent;
     process->group = group;
     process->state = state;
@@ -114,10 +127,13 @@ static void add_children_by_parent(struct list *list, pid_t parent)
 
 static bool kernel_lists_children(void)
 {
+    static int lists = -1;
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    return access(path, F_OK) == 0;
+    if (lists < 0)
+        lists = access(path, F_OK) == 0;
+    return lists != 0;
 }
 
 /* A child belongs to the thread that forked it. */
@@ -209,9 +225,9 @@ static void signal_process(const struct process *process, const int *numbers, si
         close(descriptor);
 }
 
-static bool is_target(const struct cli_tree *tree, const struct process *process)
+static bool is_target(const struct process *process)
 {
-    return process->state != 'Z' && process->state != 'X' && process->id.pid != tree->spared;
+    return process->state != 'Z' && process->state != 'X';
 }
 
 /* While a process of the tree is in the group, its number is not another group's. */
@@ -220,7 +236,7 @@ static void kill_process(const struct cli_tree *tree, const struct process *proc
     static const int number = SIGKILL;
     bool in_group = tree->group > 0 && process->group == tree->group;
 
-    if (!is_target(tree, process))
+    if (!is_target(process))
         return;
     if (in_group && !list->killed)
         kill(-tree->group, SIGKILL);
@@ -236,9 +252,14 @@ static struct list read_once(const struct cli_tree *tree, bool killing)
 {
     struct list list = {0};
     struct process root;
+    struct process leader;
 
-    if (!read_process(tree->root, &root))
+    if (!has_proc() || !read_process(tree->root, &root))
         return list;
+    /* The group first, at once. Its leader is a child of the root until it is reaped. */
+    if (killing && tree->group > 0 && read_process(tree->group, &leader) && leader.parent == tree->root &&
+        leader.group == tree->group)
+        list.killed = kill(-tree->group, SIGKILL) == 0;
     add_children(&list, root);
     drop_strangers(tree, &list);
     for (size_t i = 0; i < list.count; i++) {
@@ -266,7 +287,7 @@ static struct list read_tree(const struct cli_tree *tree)
  * seen. */
 static void signal_group(const struct cli_tree *tree, const struct list *list, const int *numbers, size_t count)
 {
-    bool used = tree->group > 0 && access("/proc/self/stat", F_OK) != 0;
+    bool used = tree->group > 0 && !has_proc();
 
     for (size_t i = 0; i < list->count && !used; i++)
         used = tree->group > 0 && list->processes[i].group == tree->group;
@@ -274,12 +295,12 @@ static void signal_group(const struct cli_tree *tree, const struct list *list, c
         kill(-tree->group, numbers[i]);
 }
 
-static size_t count_targets(const struct cli_tree *tree, const struct list *list)
+static size_t count_targets(const struct list *list)
 {
     size_t targets = 0;
 
     for (size_t i = 0; i < list->count; i++)
-        targets += is_target(tree, &list->processes[i]);
+        targets += is_target(&list->processes[i]);
     return targets;
 }
 
@@ -289,7 +310,7 @@ static void signal_tree(const struct cli_tree *tree, const int *numbers, size_t 
 
     signal_group(tree, &list, numbers, count);
     for (size_t i = 0; i < list.count; i++)
-        if (is_target(tree, &list.processes[i]) && (tree->group == 0 || list.processes[i].group != tree->group))
+        if (is_target(&list.processes[i]) && (tree->group == 0 || list.processes[i].group != tree->group))
             signal_process(&list.processes[i], numbers, count);
     free(list.processes);
 }
@@ -307,7 +328,7 @@ static size_t kill_once(const struct cli_tree *tree)
 {
     static const int number = SIGKILL;
     struct list list = read_once(tree, true);
-    size_t found = count_targets(tree, &list) + list.torn;
+    size_t found = count_targets(&list) + list.torn;
 
     if (!list.killed)
         signal_group(tree, &list, &number, 1); /* without /proc */
@@ -332,16 +353,40 @@ void cli_tree_signal_group(const struct cli_tree *tree, int number)
 bool cli_tree_is_alive(const struct cli_tree *tree)
 {
     struct list list = read_tree(tree);
-    size_t targets = count_targets(tree, &list);
+    size_t targets = count_targets(&list);
 
     free(list.processes);
     return targets > 0 || list.torn;
 }
 
-bool cli_process_is_stopped(pid_t pid)
+size_t cli_tree_names(const struct cli_tree *tree, bool deaf, char names[CLI_TREE_NAMES_SIZE])
+{
+    enum { NAMED = 3 };
+    struct list list = read_tree(tree);
+    size_t found = 0;
+    size_t length = 0;
+
+    *names = '\0';
+    for (size_t i = 0; i < list.count; i++) {
+        const struct process *process = &list.processes[i];
+        if (!is_target(process) || (deaf && (kill(process->id.pid, 0) == 0 || errno != EPERM)))
+            continue;
+        if (found++ < NAMED)
+            length += (size_t)snprintf(names + length, CLI_TREE_NAMES_SIZE - length, "%s%s (PID %d)",
+                                       found > 1 ? ", " : "", process->name, (int)process->id.pid);
+    }
+    if (found > NAMED)
+        snprintf(names + length, CLI_TREE_NAMES_SIZE - length, " and %zu more", found - NAMED);
+    free(list.processes);
+    return found;
+}
+
+bool cli_process_is_stopped(pid_t pid, bool unknown)
 {
     struct process process;
 
+    if (!has_proc())
+        return unknown;
     return read_process(pid, &process) && process.state == 'T';
 }
 
@@ -352,7 +397,7 @@ bool cli_tree_children(struct cli_process **children, size_t *count)
 
     *children = NULL;
     *count = 0;
-    if (read_process(getpid(), &self))
+    if (has_proc() && read_process(getpid(), &self))
         add_children(&list, self);
     if (list.count > 0)
         *children = malloc(list.count * sizeof(**children));

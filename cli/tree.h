@@ -17,9 +17,8 @@ struct cli_process {
 };
 
 struct cli_tree {
-    pid_t root;   /* its descendants are the tree; it gets no signal itself */
-    pid_t spared; /* another process of redlock, below the root: no signal; 0: none */
-    pid_t group;  /* the command's process group, signalled as one: no fork(2) can slip through; 0: none */
+    pid_t root;  /* its descendants are the tree; it gets no signal itself */
+    pid_t group; /* the command's process group, signalled as one: no fork(2) can slip through; 0: none */
     const struct cli_process *strangers; /* children of the root that are not redlock's: their subtrees get no signal */
     size_t stranger_count;
 };
@@ -37,8 +36,13 @@ void cli_tree_signal_group(const struct cli_tree *tree, int number);
 /* Whether a process of the tree lives. A zombie does not. */
 bool cli_tree_is_alive(const struct cli_tree *tree);
 
-/* Whether this process is stopped. */
-bool cli_process_is_stopped(pid_t pid);
+/* Writes "sleep (PID 12), server (PID 13) and 4 more"; deaf: only those that this user may not signal. Returns their
+ * number. */
+enum { CLI_TREE_NAMES_SIZE = 160 };
+size_t cli_tree_names(const struct cli_tree *tree, bool deaf, char names[CLI_TREE_NAMES_SIZE]);
+
+/* Whether this process is stopped; unknown: what to return if it cannot be known, without /proc. */
+bool cli_process_is_stopped(pid_t pid, bool unknown);
 
 /* The children of this process, in memory that the caller frees; NULL where there are none. False: no memory. */
 bool cli_tree_children(struct cli_process **children, size_t *count);

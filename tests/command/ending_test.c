@@ -12,6 +12,7 @@ enum what {
     RENEWED,
     END_NOW,
     LOCK_OVER,
+    TAKES, /* SIGKILL takes as long */
     NEXT,
     STEP,
     WAITS = STEP + CLI_ENDING_WAIT,
@@ -63,6 +64,19 @@ static const struct story {
     {"ended at once it has no more than what is left",
      GRACE,
      {{END_NOW, END - 500}, {TERMINATES, END - 500}, {WAITS, END - 51}, {KILLS, END - 50}}},
+    {"a tree that takes long is killed earlier, also during the grace",
+     GRACE,
+     {{TERMINATES, END - GRACE}, {TAKES, 600}, {NEXT, END - 650}, {WAITS, END - 651}, {KILLS, END - 650}}},
+    {"SIGKILL is repeated after a pause, which doubles, and is forgotten by a renewal",
+     GRACE,
+     {{KILLS, END},
+      {NEXT, END + 10},
+      {WAITS, END + 9},
+      {KILLS, END + 10},
+      {NEXT, END + 30},
+      {KILLS, END + 5000},
+      {RENEWED, END + 9000},
+      {KILLS, END + 9000 - 50}}},
     {"too late for SIGTERM", GRACE, {{KILLS, END - 50}}},
     {"ended at once, too late for SIGTERM", GRACE, {{END_NOW, END - 20}, {KILLS, END - 20}}},
     {"without a grace there is no SIGTERM", 0, {{WAITS, END - 51}, {NEXT, END - 50}, {KILLS, END - 50}}},
@@ -93,6 +107,8 @@ TEST_ROWS(ending, each_story_ends_as_expected, ROWS(stories))
             cli_ending_now(&ending, at);
         } else if (what == LOCK_OVER) {
             cli_ending_over(&ending, at);
+        } else if (what == TAKES) {
+            cli_ending_allow(&ending, at);
         } else if (what == NEXT) {
             expect(story->name, i, cli_ending_next(&ending), at);
         } else {

@@ -30,7 +30,6 @@ static const struct {
     {.delete = true, .finish = true, .cap = "1h", .why = "gone"},
     {.stopped = MAJORITY, .cap = "1h", .why = "ended"},
     {.killed = PROGRAM_HOLDER, .cap = "1h", .why = "killed"},
-    {.killed = PROGRAM_WATCHDOG, .cap = "1h", .why = "ended"},
     {.cap = "5s", .why = "ended"},
 };
 
@@ -65,7 +64,7 @@ static bool has_exited(void *command)
     return process_has_ended(*(pid_t *)command);
 }
 
-/* The watchdog ends CMD, which exits with 0. The holder, which goes on afterwards, knows why it has ended. */
+/* The front ends CMD, which exits with 0. The holder, which goes on afterwards, knows why it has ended. */
 TEST(shared_nodes, command_runs_though_the_holder_was_stopped_while_cmd_was_ended)
 {
     struct program *program =

@@ -45,8 +45,8 @@ struct program *program_waited(struct program *program);
 void programs_end(void);
 
 pid_t program_pid(const struct program *program);
-/* The processes of redlock run. Each is the first child of the one before. */
-enum program_process { PROGRAM_FRONT, PROGRAM_WATCHDOG, PROGRAM_HOLDER, PROGRAM_PROCESSES };
+/* The processes of redlock run. The holder is the first child of the front. */
+enum program_process { PROGRAM_FRONT, PROGRAM_HOLDER, PROGRAM_PROCESSES };
 pid_t program_process(const struct program *program, enum program_process process);
 /* The children of a process, oldest first, up to `most`. Returns their number; the others become 0. */
 size_t program_children(pid_t parent, pid_t *children, size_t most);

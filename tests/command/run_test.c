@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAJORITY = 3 };
@@ -267,28 +268,21 @@ static const struct {
     int number; /* of the signal that it gets */
     int status;
     const char *says;
-    bool watchdog_is_late; /* it does not end the wait in time */
 } ends_of_the_wait[] = {
-    {PROGRAM_FRONT, SIGINT, -SIGINT, "", false},
-    {PROGRAM_FRONT, SIGKILL, -SIGKILL, "", false},
-    {PROGRAM_FRONT, SIGKILL, -SIGKILL, "", true},
-    {PROGRAM_WATCHDOG, SIGKILL, SYSTEM, "was killed by signal 9", false},
-    {PROGRAM_HOLDER, SIGKILL, SYSTEM, "was killed by signal 9", false},
+    {PROGRAM_FRONT, SIGINT, -SIGINT, ""},
+    {PROGRAM_FRONT, SIGKILL, -SIGKILL, ""},
+    {PROGRAM_HOLDER, SIGKILL, SYSTEM, "was killed by signal 9"},
 };
 
 TEST_ROWS(shared_nodes, after_a_signal_while_it_waits_nothing_runs, ROWS(ends_of_the_wait))
 {
     struct program *program = start_waiting("echo ran");
-    pid_t watchdog = program_process(program, PROGRAM_WATCHDOG), holder = program_process(program, PROGRAM_HOLDER);
-    if (ends_of_the_wait[_i].watchdog_is_late)
-        ck_assert_int_eq(kill(watchdog, SIGSTOP), 0);
+    pid_t holder = program_process(program, PROGRAM_HOLDER);
     ck_assert_int_eq(kill(program_process(program, ends_of_the_wait[_i].process), ends_of_the_wait[_i].number), 0);
     program_exits(program, ends_of_the_wait[_i].status);
     program_errors_have(program, ends_of_the_wait[_i].says);
     scene_delete(NAME);
     real_until(NULL, process_has_ended(holder));
-    if (ends_of_the_wait[_i].watchdog_is_late)
-        ck_assert_int_eq(kill(watchdog, SIGCONT), 0);
     ck_assert(real_nothing_left(NULL));
     ck_assert_str_eq(program_output(program), "");
 }
@@ -307,6 +301,101 @@ TEST(shared_nodes, the_lock_is_kept_until_what_its_command_leaves_behind_has_end
         ck_assert_msg(held || program_is_gone(-group), "processes work on without the lock");
     }
     program_exits(program, 0);
+}
+
+/* As a daemon. Its process is named, or left to run without the lock. */
+static const struct {
+    const char *options;
+    bool lives;
+    bool named;
+} daemons[] = {{"", false, true}, {"-q", false, false}, {"--leave", true, false}};
+
+TEST_ROWS(shared_nodes, what_a_command_leaves_is_named_and_ended_or_left, ROWS(daemons))
+{
+    struct program *program =
+        program_exits(program_run("run %s " NAME " -- sh -c '(setsid sleep 60 >/dev/null 2>&1 & echo pid=$!); exit 0'",
+                                  daemons[_i].options),
+                      0);
+    pid_t daemon = program_number(program, "pid=");
+    if (daemons[_i].named)
+        program_says_in_one_line(program, program_text("(PID %d): ended with its lock", (int)daemon));
+    else
+        ck_assert_str_eq(program_errors(program), "");
+    ck_assert_int_eq(program_is_gone(daemon), !daemons[_i].lives);
+    kill(daemon, SIGKILL);
+    ck_assert(real_nothing_left(NULL));
+}
+
+/* The lock is lost while CMD runs: then nothing is left. */
+TEST(shared_nodes, leave_does_not_let_a_process_outlive_a_lost_lock)
+{
+    struct program *program = run_script(
+        "--leave " SHORT_TTL, "(setsid sleep 60 & echo pid=$!); trap \"exit 0\" TERM; while :; do sleep 0.02; done");
+    pid_t daemon = program_number(program, "pid=");
+    scene_delete(NAME);
+    program_exits(program, LOST);
+    ck_assert(program_is_gone(daemon));
+}
+
+/* As after unshare(1) without a /proc of its own: it shows other processes with our PIDs. */
+TEST_ROWS(shared_nodes, without_a_proc_of_its_own_the_commands_group_gets_the_signals, 2)
+{
+    if (geteuid() != 0)
+        return; /* a namespace needs root */
+    struct program *program = program_shell("unshare --pid --fork $R run " SHORT_TTL " " NAME
+                                            " -- sh -c 'trap \"exit 4\" USR1; echo in; while :; do sleep 0.02; done'");
+    program_shows(program, "in");
+    if (_i == 0)
+        kill(program_child(program_pid(program)), SIGUSR1);
+    else
+        scene_delete(NAME);
+    program_exits(program, _i == 0 ? 4 : LOST);
+}
+
+/* All of redlock and its command, as by `docker pause`, until the lock has ended. */
+TEST(shared_nodes, lock_that_ends_while_redlock_is_stopped_has_expired)
+{
+    struct program *program = program_start("run " SHORT_TTL " --on-lost 'echo loss=$REDLOCK_LOSS' " NAME
+                                            " -- sh -c 'echo pid=$$.; exec sleep 60'");
+    pid_t stopped[] = {program_number(program, "pid="), program_process(program, PROGRAM_HOLDER), program_pid(program)};
+    for (int i = 0; i < ROWS(stopped); i++)
+        ck_assert_int_eq(kill(stopped[i], SIGSTOP), 0);
+    ck_assert(real_nothing_left(NULL));
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 200000000},
+              NULL); /* the front waits for the holder, which continues a little later, by this much */
+    for (int i = ROWS(stopped) - 1; i >= 0; i--)
+        ck_assert_int_eq(kill(stopped[i], SIGCONT), 0);
+    program_exits(program, LOST);
+    program_output_has(program, "loss=expired\n");
+    program_errors_have(program, "while redlock was stopped");
+    ck_assert_ptr_null(strstr(program_errors(program), "was killed"));
+}
+
+/* The holder is stopped until the front has ended the command. */
+TEST(shared_nodes, a_holder_that_stays_stopped_is_named)
+{
+    struct program *program = run_script(SHORT_TTL, "echo in; exec sleep 60");
+    program_shows(program, "in");
+    ck_assert_int_eq(kill(program_process(program, PROGRAM_HOLDER), SIGSTOP), 0);
+    program_exits(program, LOST);
+    program_errors_have(program, "the process with the lock was stopped until the lock had ended");
+    ck_assert(real_nothing_left(NULL));
+}
+
+/* A process of another user: for root, without the capability to signal it, one that has changed its user. */
+TEST(shared_nodes, processes_that_cannot_be_signalled_are_named)
+{
+    if (geteuid() != 0)
+        return; /* an ordinary user has sudo(8) */
+    struct program *program = program_shell(
+        "exec setpriv --bounding-set=-kill --inh-caps=-kill $R run " SHORT_TTL " " NAME
+        " -- setpriv --reuid=65534 sh -c 'trap \"\" TERM; echo pid=$$.; for i in $(seq 200); do sleep 0.02; done; exit 3'");
+    pid_t other = program_number(program, "pid=");
+    scene_delete(NAME);
+    program_exits(program, LOST);
+    program_errors_have(program, program_text("sh (PID %d)", (int)other));
+    program_errors_have(program, "cannot be signalled by this user");
+    ck_assert_ptr_null(strstr(program_errors(program), "was killed"));
 }
 
 static const char stubborn[] =
@@ -350,44 +439,32 @@ TEST(shared_nodes, a_child_that_is_not_redlocks_lives_on)
 
 /* --- Processes of redlock run --- */
 
-/* Sets of processes. The ones that remain end CMD as if the lock could not be renewed. */
-static const unsigned victims[] = {1U << PROGRAM_FRONT,
-                                   1U << PROGRAM_WATCHDOG,
-                                   1U << PROGRAM_HOLDER,
-                                   1U << PROGRAM_FRONT | 1U << PROGRAM_WATCHDOG,
-                                   1U << PROGRAM_FRONT | 1U << PROGRAM_HOLDER,
-                                   1U << PROGRAM_WATCHDOG | 1U << PROGRAM_HOLDER};
-
-/* The command needs a while to end, on a busy machine much longer, and leaves a process that does not end by itself. */
-TEST_ROWS(shared_nodes, when_redlock_is_killed_its_command_has_the_grace, ROWS(victims))
+/* The other one ends CMD as if the lock could not be renewed. The command needs a while to end, on a busy machine much longer, and leaves a process that does not end by itself. */
+TEST_ROWS(shared_nodes, when_redlock_is_killed_its_command_has_the_grace, PROGRAM_PROCESSES)
 {
     struct program *program = program_start(stubborn, "--ttl 5s --grace 2s --timeout 500ms",
                                             "trap \"sleep 0.2; echo ended; exit 0\" TERM; setsid sh -c \"$STUBBORN\" & "
                                             "while :; do sleep 0.02; done");
-    pid_t escaped = program_number(program, "pid="), process[PROGRAM_PROCESSES];
-    for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
-        process[i] = program_process(program, (enum program_process)i);
-    for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
-        if (victims[_i] & 1U << i)
-            ck_assert_int_eq(kill(process[i], SIGKILL), 0);
-    program_exits(program, victims[_i] & 1U << PROGRAM_FRONT ? -SIGKILL : LOST);
+    pid_t escaped = program_number(program, "pid=");
+    ck_assert_int_eq(kill(program_process(program, (enum program_process)_i), SIGKILL), 0);
+    program_exits(program, _i == PROGRAM_FRONT ? -SIGKILL : LOST);
     ck_assert(program_soon_gone(escaped));
     program_output_has(program, "ended\n");
     ck_assert(real_nothing_left(NULL));
 }
 
 /* pkill(1) searches the command line (-f), or the name, for a text. */
-TEST(shared_nodes, the_watchdog_is_not_killed_by_redlocks_name)
+TEST(shared_nodes, the_holder_is_not_killed_by_redlocks_name)
 {
     struct program *program = run_script("", "echo in; exec sleep 60");
     program_shows(program, "in");
     struct program *names = program_exits(program_shell("cd /proc/%d && tr '\\0' ' ' <cmdline && echo && cat comm",
-                                                        (int)program_process(program, PROGRAM_WATCHDOG)),
+                                                        (int)program_process(program, PROGRAM_HOLDER)),
                                           0);
     char cmdline[64] = "", comm[64] = "", more[2] = "";
     ck_assert_int_eq(sscanf(program_output(names), "%63s %63s %1s", cmdline, comm, more), 2);
-    ck_assert_str_eq(cmdline, "lock-watchdog");
-    ck_assert_str_eq(comm, "lock-watchdog");
+    ck_assert_str_eq(cmdline, "lock-holder");
+    ck_assert_str_eq(comm, "lock-holder");
     program_terminates(program);
 }
 
@@ -514,9 +591,9 @@ TEST_ROWS(shared_nodes, loss_of_a_majority_ends_the_command_and_of_a_minority_do
 }
 
 /* Either the user ignores SIGTERM, which ends the holder, or the holder is stopped. */
-TEST_ROWS(shared_nodes, a_wait_ends_though_sigterm_is_ignored_or_the_holder_is_stopped, 4)
+TEST_ROWS(shared_nodes, a_wait_ends_though_sigterm_is_ignored_or_the_holder_is_stopped, 3)
 {
-    int number = _i % 2 == 0 ? SIGINT : SIGKILL;
+    int number = _i == 1 ? SIGKILL : SIGINT;
     scene_hold(NAME);
     struct program *program =
         program_shell("exec env %s $R run -v " NAME " -- echo ran", _i < 2 ? "--ignore-signal=TERM" : "");

@@ -243,10 +243,19 @@ static int64_t end_of_validity(const redlock_lock *lock)
     return validity_ms > 0 ? now + validity_ms : 0;
 }
 
+static void lose(struct holder *holder, int loss, int64_t now)
+{
+    char quoted[CLI_QUOTED_SIZE];
+
+    holder->lost = -1;
+    holder->run->shared->loss = loss;
+    cli_say("%s is lost: %s%s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), redlock_loss_text(loss),
+            loss == REDLOCK_LOSS_EXPIRED && now > holder->ending.end + LATE_MS ? ", while redlock was stopped" : "");
+}
+
 static void look_at_lock(struct holder *holder)
 {
     struct pollfd lost = {.fd = holder->lost, .events = POLLIN};
-    char quoted[CLI_QUOTED_SIZE];
 
     if (holder->lost < 0)
         return;
@@ -255,10 +264,7 @@ static void look_at_lock(struct holder *holder)
         return;
     int64_t now = cli_now_ms();
     int loss = redlock_lock_loss(holder->lock);
-    holder->lost = -1;
-    holder->run->shared->loss = loss;
-    cli_say("%s is lost: %s%s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), redlock_loss_text(loss),
-            loss == REDLOCK_LOSS_EXPIRED && now > holder->ending.end + LATE_MS ? ", while redlock was stopped" : "");
+    lose(holder, loss, now);
     if (loss == REDLOCK_LOSS_GONE)
         cli_ending_now(&holder->ending, now);
     else
@@ -459,6 +465,9 @@ static int run_command(struct holder *holder)
         return status;
     watch(holder);
     cli_run_note_end(holder->run);
+    look_at_lock(holder);
+    if (holder->cut_short && holder->run->shared->outlived && holder->lost >= 0)
+        lose(holder, REDLOCK_LOSS_EXPIRED, cli_now_ms()); /* the client's thread has not reported it yet */
     send_message(holder,
                  (struct cli_run_message){.word = CLI_RUN_ENDED,
                                           .signal = WIFSIGNALED(holder->status) ? WTERMSIG(holder->status) : 0});

@@ -364,7 +364,7 @@ TEST(shared_nodes, lock_that_ends_while_redlock_is_stopped_has_expired)
     nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 200000000},
               NULL); /* the front waits for the holder, which continues a little later, by this much */
     for (int i = ROWS(stopped) - 1; i >= 0; i--)
-        ck_assert_int_eq(kill(stopped[i], SIGCONT), 0);
+        kill(stopped[i], SIGCONT); /* the front may have killed the command already */
     program_exits(program, LOST);
     program_output_has(program, "loss=expired\n");
     program_errors_have(program, "while redlock was stopped");

@@ -3,7 +3,6 @@
 
 #include "src/client/client.h"
 #include "src/client/functions.h"
-#include "src/client/loop_thread.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/renewal.h"
@@ -63,24 +62,29 @@ uint32_t redlock_hold_count(const redlock_lock *lock)
     return count < 0 ? 0 : (uint32_t)count;
 }
 
+struct descriptor_question {
+    const redlock_lock *lock;
+    int descriptor; /* or a negative errno of the loop's thread */
+};
+
 static int open_descriptor(void *data)
 {
-    return rl_lease_descriptor(((redlock_lock *)data)->lease);
+    struct descriptor_question *question = data;
+    question->descriptor = rl_lease_descriptor(question->lock->lease);
+    return REDLOCK_OK;
 }
 
 int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
 {
     if (!lock || !descriptor || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_INVALID;
-    redlock_client *client = lock->lease->locks->client;
-    if (client->loop_thread ? rl_calls_are_closed(&client->loop_thread->calls) : rl_client_enter(client))
+    struct descriptor_question question = {.lock = lock};
+    if (rl_client_ask(lock->lease->locks->client, open_descriptor, &question))
         return REDLOCK_INVALID;
-    *descriptor = rl_client_ask(client, open_descriptor, lock);
-    if (*descriptor >= 0)
-        return REDLOCK_OK;
-    errno = -*descriptor; /* errno of the loop's thread */
-    *descriptor = -1;
-    return REDLOCK_SYSTEM;
+    *descriptor = question.descriptor < 0 ? -1 : question.descriptor;
+    if (question.descriptor < 0)
+        errno = -question.descriptor;
+    return question.descriptor < 0 ? REDLOCK_SYSTEM : REDLOCK_OK;
 }
 
 const char *redlock_lock_resource(const redlock_lock *lock, size_t *size)

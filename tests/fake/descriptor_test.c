@@ -312,6 +312,41 @@ TEST_ROWS(threads, a_thread_that_dispatches_is_alone, 2)
     pthread_barrier_destroy(&barrier);
 }
 
+static void start_and_hold_dispatch(redlock_client *called, const redlock_result *ended, void *arg)
+{
+    scene_start_acquire(&other, "more", NULL);
+    hold_dispatch(called, ended, arg);
+}
+
+static void *close_in_thread(void *unused)
+{
+    close_client(false);
+    return unused;
+}
+
+/* A callback starts an acquire, and returns only after the client's loop has ended. The acquire is refused, and its
+ * callback runs before the close returns. */
+TEST(threads, an_acquire_that_a_callback_started_outlasts_the_loop)
+{
+    int descriptor;
+    acquire();
+    pthread_barrier_init(&barrier, NULL, 2);
+    scene_start_ready_then(&closed, 0, start_and_hold_dispatch);
+    wait_for_completions();
+    pthread_t dispatching = scene_thread(dispatch_once, NULL);
+    pthread_barrier_wait(&barrier);
+    pthread_t closing = scene_thread(close_in_thread, NULL);
+    scene_until(redlock_lost_descriptor(lock, &descriptor) == REDLOCK_INVALID);
+    ck_assert_uint_eq(other.callbacks, 0);
+    pthread_barrier_wait(&barrier);
+    scene_join(dispatching);
+    scene_join(closing);
+    ck_assert_uint_eq(other.callbacks, 1);
+    ck_assert_answer(&other, REDLOCK_INVALID);
+    ck_assert_ptr_null(other.lock);
+    pthread_barrier_destroy(&barrier);
+}
+
 static bool starts_query;
 
 static void end_thread(redlock_client *called, const redlock_result *ended, void *arg)

@@ -1,124 +1,215 @@
-#include "src/client/acquire.h"
-
+/*
+ * Acquire: attempts, each a round with a new lease, until one is won, the time is over, or waiting does not help.
+ *
+ * In: the arguments; the verdict of each round; from the queue (src/lock/queue.c) the waiter's turn or a lock that is
+ * handed over. Out: a lease that is held, and its handle; between attempts an entry in the queue. What must never
+ * happen: an attempt that is given up without its undo.
+ *
+ * An attempt that is won settles its fencing token, if it wants one, and then holds the lease. One that has failed tries
+ * another slot of a semaphore, ends the operation, or waits. An owner that holds the lock already re-enters it.
+ */
 #include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "src/client/acquire_fence.h"
+#include "quorum/fence.h"
+#include "quorum/permits.h"
+#include "quorum/retry.h"
 #include "src/client/client.h"
+#include "src/client/extend.h"
+#include "src/client/operation.h"
 #include "src/client/options.h"
-#include "src/client/reentry.h"
 #include "src/core/clock.h"
 #include "src/core/histogram.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
+#include "src/core/wall.h"
 #include "src/lock/detached.h"
 #include "src/lock/handover.h"
+#include "src/lock/lease.h"
+#include "src/lock/names.h"
+#include "src/lock/queue.h"
+#include "src/lock/queue_table.h"
+#include "src/lock/round.h"
 
-void rl_acquire_complete(struct rl_acquire *acquire, int status)
+struct rl_acquire_wait {
+    struct rl_acquire *acquire;
+    struct quorum_retry retry;
+    struct rl_timer pause; /* until the next attempt */
+    struct rl_waiter waiter;
+    bool keep_waiting; /* although a majority is misconfigured */
+};
+
+struct rl_acquire {
+    struct rl_operation base; /* its lease is that of the attempt, then of the lock */
+    redlock_lock *lock;       /* the handle; NULL until the lock is acquired */
+    uint64_t record;          /* the largest fencing record of the nodes that granted */
+    uint32_t minimum_validity_ms;
+    uint8_t permits; /* of a semaphore; otherwise 0 */
+    bool all_answers;
+    bool shared;
+    bool raising;                /* the attempt's round was won, and another one raises its fencing token */
+    bool overdue;                /* the deadline has passed: this attempt is the last */
+    bool spared;                 /* the deadline was postponed once, to read replies that had arrived */
+    struct rl_lease_terms terms; /* of the lock */
+    /* Behind the struct, if the acquire needs them: */
+    struct rl_acquire_wait *wait; /* it waits */
+    struct quorum_fence *fence;   /* of the attempt, if it wants a fencing token */
+    struct quorum_permits *slots; /* of a semaphore */
+};
+
+static void acquire_attempt(struct rl_acquire *acquire);
+static void acquire_confirm(struct rl_acquire *acquire, const struct rl_round *round);
+static void acquire_lost(struct rl_acquire *acquire, int cause);
+static void acquire_won(struct rl_acquire *acquire, const struct rl_round *round);
+static void acquire_on_handed(struct rl_waiter *waiter, struct rl_round *round);
+
+/* ---------------------------------------------------------------------------------------------------------- waiting */
+
+static void acquire_stop_pause(struct rl_acquire *acquire)
 {
-    rl_acquire_wait_stop(acquire);
-    rl_operation_complete(&acquire->base, status);
-    rl_acquire_wait_leave(acquire, status == REDLOCK_OK ? acquire->base.round : NULL);
+    if (acquire->wait)
+        rl_timer_stop(&acquire->base.client->core.timers, &acquire->wait->pause);
 }
 
-/* The semaphore's slot that this client used last, plus one; 0: none. */
-static uint8_t *remembered(redlock_client *client, struct rl_text semaphore)
+static struct rl_queue *acquire_queue(const struct rl_acquire *acquire)
 {
-    uint64_t hash = rl_hash(RL_HASH_OF_NOTHING, semaphore.bytes, semaphore.size);
-    return &client->slots[(hash ^ hash >> 32) % RL_SLOTS_REMEMBERED];
+    struct rl_queue *queue = acquire->wait ? acquire->wait->waiter.queue : NULL;
+    return queue && queue->known ? queue : NULL;
 }
 
-/* -------------------------------------------------------------------------------------------- the end of an attempt */
-
-void rl_acquire_won(struct rl_acquire *acquire, const struct rl_round *round)
+static bool is_attempting(const struct rl_acquire *acquire)
 {
-    assert(!acquire->lock && round->rules.verdict == QUORUM_WON);
-    struct rl_lease *lease = acquire->base.lease;
-    acquire->terms.validity_end = round->rules.validity_end;
-    if (!rl_lease_hold(lease, &acquire->terms)) {
-        rl_lease_release_detached(lease);
-        rl_acquire_complete(acquire, REDLOCK_NO_MEMORY);
-        return;
-    }
-    acquire->lock = &lease->handles.first;
-    acquire->raising = false;
-    if (acquire->permits)
-        *remembered(acquire->base.client, rl_lease_resource(lease, 0)) = (uint8_t)(acquire->slots->slot + 1);
-    rl_acquire_complete(acquire, REDLOCK_OK);
+    return acquire->base.round && !quorum_round_over(&acquire->base.round->rules);
 }
 
-void rl_acquire_handed(struct rl_acquire *acquire, struct rl_round *round)
+static struct rl_acquire *acquire_of(struct rl_waiter *waiter)
 {
-    assert(acquire->wait && round->rules.verdict == QUORUM_WON);
-    struct rl_operation *operation = &acquire->base;
-    if (operation->round)
-        rl_round_cancel(operation->round);
-    rl_round_leave(operation->round);
-    rl_lease_unref(operation->lease);
-    rl_fanout_ref(&round->fanout);
-    operation->round = round;
-    operation->lease = rl_lease_ref(round->lease);
-    operation->attempts++;
-    rl_acquire_won(acquire, round);
+    return ((struct rl_acquire_wait *)(void *)((char *)waiter - offsetof(struct rl_acquire_wait, waiter)))->acquire;
 }
 
-/* Waiting repairs neither. */
-static bool needs_repair(int status)
+/* Without a wake-up from the nodes the client tries again by itself. If the deadline leaves no time for another
+ * attempt, the operation still waits until then: a node may wake it. */
+static void acquire_plan_attempt(struct rl_acquire *acquire)
 {
-    return status == REDLOCK_MISCONFIGURED || status == REDLOCK_CLOCK;
+    struct rl_acquire_wait *wait = acquire->wait;
+    struct rl_core *core = &acquire->base.client->core;
+    const struct quorum_round *round = &acquire->base.round->rules;
+    quorum_time now = rl_now();
+    quorum_duration took = round->sent == QUORUM_NEVER ? 0 : quorum_time_since(round->sent, now);
+    /* An attempt that a majority granted was given up because its validity was too short. */
+    enum quorum_verdict verdict = round->verdict == QUORUM_WON ? QUORUM_LOST_TOO_SLOW : round->verdict;
+    quorum_time next = quorum_retry_next(&wait->retry, now, verdict, took, rl_random_u64(&core->random));
+    if (next != QUORUM_NEVER)
+        rl_timer_set(&core->timers, &wait->pause, next);
 }
 
-/* Tries another free slot of the semaphore, if there is one. */
-static bool try_next_slot(struct rl_acquire *acquire, int cause)
+static void acquire_wait_on(struct rl_acquire *acquire)
 {
-    if (!acquire->permits || cause != REDLOCK_HELD || acquire->overdue ||
-        !quorum_permits_next(acquire->slots, rl_random_u64(&acquire->base.client->core.random)))
-        return false;
-    rl_acquire_attempt(acquire);
-    return true;
-}
-
-/* Another acquire of the same owner may have got the lock since this one began to wait. */
-static bool reenters_by_now(struct rl_acquire *acquire)
-{
+    assert(acquire->wait && acquire->base.round && !acquire->base.completed);
+    struct rl_locks *locks = &acquire->base.client->locks;
+    struct rl_acquire_wait *wait = acquire->wait;
+    struct rl_waiter *waiter = &wait->waiter;
     const struct rl_names names = rl_lease_names(acquire->base.lease);
-    if (!rl_reentry_decides(acquire, &names))
-        return false;
-    rl_acquire_wait_leave(acquire, NULL);
-    return true;
-}
-
-void rl_acquire_lost(struct rl_acquire *acquire, int cause)
-{
-    assert(cause != REDLOCK_OK);
-    acquire->base.cause = (int16_t)cause;
-    if (try_next_slot(acquire, cause))
+    if (!waiter->queue && !rl_queue_join(locks, &names, waiter))
         return;
-    if (acquire->overdue)
-        rl_acquire_complete(acquire, REDLOCK_TIMED_OUT);
-    else if (!acquire->wait || (needs_repair(cause) && !acquire->wait->keep_waiting))
-        rl_acquire_complete(acquire, cause);
-    else if (!reenters_by_now(acquire))
-        rl_acquire_wait_on(acquire);
+    if (waiter->queue && !rl_queue_is_first(waiter))
+        return;                    /* a reader that tried together with the first waiter */
+    acquire_plan_attempt(acquire); /* before rl_queue_tried(), which may start an attempt */
+    if (!waiter->queue)
+        return;
+    bool held = acquire->base.round->rules.verdict == QUORUM_LOST_HELD;
+    rl_queue_tried(waiter, held, wait->pause.set ? wait->pause.due : wait->retry.deadline);
+    if (rl_queue_can_be_notified(waiter))
+        acquire_stop_pause(acquire);
 }
 
-static void decided(struct rl_round *round)
+static void acquire_on_turn(struct rl_waiter *waiter)
 {
-    struct rl_acquire *acquire = round->owner;
-    if (round->rules.verdict == QUORUM_WON)
-        rl_acquire_fence_confirm(acquire, round);
-    else
-        rl_acquire_lost(acquire, rl_result_status(round->rules.verdict));
+    struct rl_acquire *acquire = acquire_of(waiter);
+    if (!is_attempting(acquire))
+        acquire_attempt(acquire);
 }
 
-/* Explains "held" for a lock that is free, but not for this client. */
-static void explain_refusal(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+static void acquire_on_slot_freed(struct rl_waiter *waiter, unsigned slot)
 {
-    if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
-        rl_round_note(round, node, "free, but other waiters are ahead");
+    struct rl_acquire *acquire = acquire_of(waiter);
+    if (!is_attempting(acquire) && acquire->slots)
+        quorum_permits_freed(acquire->slots, slot);
 }
 
-void rl_acquire_replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+static void acquire_on_must_poll(struct rl_waiter *waiter)
+{
+    struct rl_acquire *acquire = acquire_of(waiter);
+    if (!acquire->wait->pause.set && acquire->base.round)
+        acquire_plan_attempt(acquire);
+}
+
+static void acquire_on_pause_over(struct rl_timer *timer)
+{
+    struct rl_acquire_wait *wait =
+        (struct rl_acquire_wait *)(void *)((char *)timer - offsetof(struct rl_acquire_wait, pause));
+    if (rl_queue_can_be_notified(&wait->waiter))
+        return; /* a majority can wake it by now, or a look is in progress */
+    if (wait->waiter.queue)
+        rl_queue_try(&wait->waiter);
+    acquire_attempt(wait->acquire);
+}
+
+static void acquire_leave_queue(struct rl_acquire *acquire, const struct rl_round *won)
+{
+    acquire_stop_pause(acquire);
+    if (acquire->wait)
+        rl_queue_leave(&acquire->wait->waiter, won);
+}
+
+/* One exclusive lock without a fencing token can be handed over. Its validity counts from the last message that the
+ * waiter sent, so a hand-over takes up to RL_WAITER_FRESH_MS of it. */
+static void acquire_offer_hand_over(struct rl_acquire *acquire, const struct rl_names *names)
+{
+    struct rl_waiter *waiter = &acquire->wait->waiter;
+    uint32_t ttl_ms = acquire->terms.ttl_ms;
+    bool plain = names->count == 1 && !acquire->shared && !acquire->permits && !acquire->fence;
+    waiter->handed = acquire_on_handed;
+    waiter->minimum_validity = acquire->minimum_validity_ms * QUORUM_MILLISECOND;
+    if (plain && !acquire->all_answers && ttl_ms >= RL_HANDOVER_TTL_MS && acquire->minimum_validity_ms <= ttl_ms / 2)
+        waiter->ttl = ttl_ms * QUORUM_MILLISECOND;
+}
+
+/* true: it must try at once; false: it is in the queue. */
+static bool acquire_begin_wait(struct rl_acquire *acquire, quorum_time deadline, bool keep_waiting,
+                               const struct rl_names *names)
+{
+    struct rl_acquire_wait *wait = acquire->wait;
+    struct rl_locks *locks = &acquire->base.client->locks;
+    assert(!wait->waiter.queue);
+    wait->acquire = acquire;
+    wait->keep_waiting = keep_waiting;
+    wait->pause.fire = acquire_on_pause_over;
+    wait->waiter.attempt = acquire_on_turn;
+    wait->waiter.must_poll = acquire_on_must_poll;
+    wait->waiter.slot_freed = acquire_on_slot_freed;
+    wait->waiter.permits = acquire->permits;
+    wait->waiter.shared = acquire->shared;
+    wait->waiter.deadline = deadline;
+    acquire_offer_hand_over(acquire, names);
+    quorum_retry_init(&wait->retry, deadline);
+    /* A semaphore's acquires try at once, each another slot, unless others wait there or waited within the last second. */
+    return (acquire->permits && !rl_queue_find(locks, names, acquire->shared)) ||
+           rl_queue_join(locks, names, &wait->waiter);
+}
+
+static void acquire_complete(struct rl_acquire *acquire, int status)
+{
+    acquire_stop_pause(acquire);
+    rl_operation_complete(&acquire->base, status);
+    acquire_leave_queue(acquire, status == REDLOCK_OK ? acquire->base.round : NULL);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- replies */
+
+static void acquire_replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     struct rl_acquire *acquire = round->owner;
     const struct quorum_fence_event event = {QUORUM_FENCE_ANSWERED, node, vote->record};
@@ -130,31 +221,338 @@ void rl_acquire_replied(struct rl_round *round, unsigned node, const struct rl_v
         acquire->record = vote->record;
     if (round->command != RL_COMMAND_TAKE)
         return;
-    explain_refusal(round, node, vote, reply);
+    if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
+        rl_round_note(round, node, "free, but other waiters are ahead");
     rl_queue_answered(&acquire->wait->waiter, node, vote, reply);
+}
+
+/* ---------------------------------------------------------------------------------------------------- fencing token */
+
+static void acquire_propose_token(struct rl_acquire *acquire)
+{
+    assert(acquire->fence);
+    redlock_client *client = acquire->base.client;
+    quorum_fence_init(acquire->fence, client->nodes->count, &client->fence_clock, rl_wall_us(), rl_now());
+}
+
+/* A majority has the lock. true: it has the fencing token, too, above all earlier ones. false: it must be raised. */
+static bool acquire_settle_token(struct rl_acquire *acquire)
+{
+    assert(acquire->fence);
+    const struct quorum_fence_event event = {.type = QUORUM_FENCE_CONFIRMED};
+    bool settled = quorum_fence_step(acquire->fence, &event) == QUORUM_FENCE_SETTLED;
+    quorum_fence_learn(&acquire->base.client->fence_clock, acquire->fence);
+    if (settled)
+        acquire->base.lease->fence = acquire->fence->token;
+    return settled;
+}
+
+/* Gives up a granted lock. The undo follows all its requests. */
+static void acquire_give_up(struct rl_acquire *acquire, int cause)
+{
+    acquire->raising = false;
+    rl_lease_release_detached(acquire->base.lease);
+    acquire_lost(acquire, cause);
+}
+
+static void acquire_token_raised(struct rl_round *round)
+{
+    struct rl_acquire *acquire = round->owner;
+    quorum_duration least = acquire->minimum_validity_ms * QUORUM_MILLISECOND;
+    enum quorum_verdict verdict = round->rules.verdict;
+    if (verdict == QUORUM_LOST_GONE) /* it expired meanwhile */
+        acquire_give_up(acquire, REDLOCK_TOO_SLOW);
+    else if (verdict != QUORUM_WON)
+        acquire_give_up(acquire, rl_result_status(verdict));
+    else if (quorum_time_until(round->rules.validity_end, rl_now()) < least)
+        acquire_give_up(acquire, REDLOCK_TOO_SLOW);
+    else
+        acquire_confirm(acquire, round);
+}
+
+/* Sends the larger token with an extension. */
+static void acquire_raise_token(struct rl_acquire *acquire)
+{
+    struct rl_operation *operation = &acquire->base;
+    struct rl_locks *locks = &operation->client->locks;
+    const struct quorum_terms terms = {
+        .kind = QUORUM_EXTEND,
+        .nodes = locks->nodes->count,
+        .ttl = acquire->terms.ttl_ms * QUORUM_MILLISECOND,
+        .drift_ppm = locks->core->options.drift_ppm,
+        .validity_end = operation->round->rules.validity_end,
+    };
+    struct rl_round *round = rl_round_create(locks, operation->lease, RL_COMMAND_KEEP, &terms);
+    acquire->raising = round != NULL;
+    if (!round) {
+        rl_lease_release_detached(operation->lease);
+        acquire_complete(acquire, REDLOCK_NO_MEMORY);
+        return;
+    }
+    round->fence = acquire->fence->token;
+    round->replied = acquire_replied;
+    rl_round_leave(operation->round);
+    rl_operation_start_round(operation, round, acquire_token_raised);
+}
+
+static void acquire_confirm(struct rl_acquire *acquire, const struct rl_round *round)
+{
+    assert(round->rules.verdict == QUORUM_WON);
+    if (acquire->shared)
+        acquire->base.lease->fence = acquire->record; /* readers get the last writer's token */
+    if (!acquire->fence || acquire_settle_token(acquire))
+        acquire_won(acquire, round);
+    else if (acquire->overdue) /* the deadline has passed while the last answers were awaited */
+        acquire_give_up(acquire, REDLOCK_TOO_SLOW);
+    else
+        acquire_raise_token(acquire);
+}
+
+/* --------------------------------------------------------------------------------------------------------- re-entry */
+
+static void acquire_share(struct rl_acquire *acquire)
+{
+    assert(!acquire->lock && !acquire->permits);
+    redlock_client *client = acquire->base.client;
+    acquire->lock = rl_lease_share(acquire->base.lease, &acquire->terms);
+    client->core.statistics.reentered += acquire->lock != NULL;
+    if (acquire->lock && !acquire->base.round)
+        rl_operation_explain(&acquire->base,
+                             "done: this owner already holds the lock: hold count %u; no request was sent",
+                             acquire->base.lease->handles.count);
+    rl_operation_complete(&acquire->base, acquire->lock ? REDLOCK_OK : REDLOCK_NO_MEMORY);
+}
+
+static bool is_long_enough(const struct rl_acquire *acquire)
+{
+    return rl_lease_validity(acquire->base.lease) >= acquire->minimum_validity_ms * QUORUM_MILLISECOND;
+}
+
+static bool wants_token(const struct rl_acquire *acquire)
+{
+    return acquire->fence && !acquire->base.lease->fence;
+}
+
+static void acquire_extend_first(struct rl_acquire *acquire);
+
+static void acquire_reentry_decided(struct rl_round *round)
+{
+    struct rl_acquire *acquire = round->owner;
+    rl_lease_extended(acquire->base.lease, &round->rules);
+    /* Lost, or all its handles were released meanwhile. */
+    if (atomic_load(&acquire->base.lease->loss) || !acquire->base.lease->links.listed)
+        rl_operation_complete(&acquire->base, REDLOCK_LOST);
+    else if (round->rules.verdict != QUORUM_WON)
+        rl_operation_complete(&acquire->base, rl_result_status(round->rules.verdict));
+    else if (wants_token(acquire) && !acquire_settle_token(acquire))
+        acquire_extend_first(acquire);
+    else if (!is_long_enough(acquire))
+        rl_operation_complete(&acquire->base, REDLOCK_TOO_SLOW);
+    else
+        acquire_share(acquire);
+}
+
+static void acquire_extend_first(struct rl_acquire *acquire)
+{
+    struct rl_operation *operation = &acquire->base;
+    rl_round_leave(operation->round);
+    struct rl_round *round = rl_extend_round(operation->lease, acquire->terms.ttl_ms);
+    if (round && wants_token(acquire)) {
+        round->command = RL_COMMAND_KEEP;
+        round->fence = acquire->fence->token;
+        round->replied = acquire_replied;
+    }
+    rl_operation_start_round(operation, round, acquire_reentry_decided);
+}
+
+/* The owner holds the lock already. Re-entry into a lost lock fails, because the outer section has lost its
+ * protection. */
+static void acquire_reenter(struct rl_acquire *acquire, struct rl_lease *lease)
+{
+    assert(rl_owner_is(lease->owner, acquire->terms.owner));
+    rl_round_leave(acquire->base.round); /* of an attempt that has failed */
+    acquire->base.round = NULL;
+    rl_lease_unref(acquire->base.lease);
+    acquire->base.lease = rl_lease_ref(lease);
+    if (lease->shared && !acquire->shared) {
+        rl_operation_explain(&acquire->base,
+                             "an exclusive lock can never be granted: this owner holds it shared; release that first");
+        rl_operation_complete(&acquire->base, REDLOCK_INVALID);
+        return;
+    }
+    if (rl_lease_validity(lease) == 0) {
+        rl_operation_complete(&acquire->base, REDLOCK_LOST);
+        return;
+    }
+    if (is_long_enough(acquire) && acquire->terms.ttl_ms <= rl_lease_ttl_ms(lease) && !wants_token(acquire)) {
+        acquire_share(acquire);
+        return;
+    }
+    if (wants_token(acquire))
+        acquire_propose_token(acquire);
+    acquire_extend_first(acquire);
+}
+
+/* Refuses a lock that another lock of the owner excludes: the owner would wait for itself. */
+static void acquire_refuse_own(struct rl_acquire *acquire, const struct rl_lease *own, struct rl_text name)
+{
+    struct rl_operation *operation = &acquire->base;
+    bool is_lost = rl_lease_validity(own) == 0;
+    int shown = name.size > 64 ? 64 : (int)name.size;
+    if (is_lost)
+        rl_operation_explain(operation, "this owner lost its lock on '%.*s'; release the handles of that lock first",
+                             shown, name.bytes);
+    else
+        rl_operation_explain(
+            operation,
+            "the lock can never be granted: this owner holds '%.*s'%s; release that first, or acquire all of the "
+            "resources at once",
+            shown, name.bytes, own->shared ? " shared" : "");
+    rl_operation_complete(operation, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
+}
+
+/* true: the owner's locks decide the acquire, by a re-entry or a refusal. */
+static bool acquire_is_reentry(struct rl_acquire *acquire, const struct rl_names *names)
+{
+    struct rl_locks *locks = &acquire->base.client->locks;
+    struct rl_owner owner = acquire->terms.owner;
+    struct rl_text name;
+    if (owner.kind == RL_OWNER_NONE)
+        return false;
+    if (acquire->permits) { /* each acquire takes another permit */
+        if (!rl_leases_have_all_permits(locks, names->name[0], acquire->permits, owner))
+            return false;
+        rl_operation_explain(&acquire->base,
+                             "no permit can ever be granted: this owner holds all %u permits; release one first",
+                             acquire->permits);
+        rl_operation_complete(&acquire->base, REDLOCK_INVALID);
+        return true;
+    }
+    struct rl_lease *own = rl_leases_find_owned(locks, names, owner);
+    if (own)
+        acquire_reenter(acquire, own);
+    else if ((own = rl_leases_find_obstacle(locks, names, owner, acquire->shared, &name)) != NULL)
+        acquire_refuse_own(acquire, own, name);
+    return own != NULL;
+}
+
+/* The semaphore's slot that this client used last, plus one; 0: none. */
+static uint8_t *remembered(redlock_client *client, struct rl_text semaphore)
+{
+    uint64_t hash = rl_hash(RL_HASH_OF_NOTHING, semaphore.bytes, semaphore.size);
+    return &client->slots[(hash ^ hash >> 32) % RL_SLOTS_REMEMBERED];
+}
+
+/* -------------------------------------------------------------------------------------------- the end of an attempt */
+
+static void acquire_won(struct rl_acquire *acquire, const struct rl_round *round)
+{
+    assert(!acquire->lock && round->rules.verdict == QUORUM_WON);
+    struct rl_lease *lease = acquire->base.lease;
+    acquire->terms.validity_end = round->rules.validity_end;
+    if (!rl_lease_hold(lease, &acquire->terms)) {
+        rl_lease_release_detached(lease);
+        acquire_complete(acquire, REDLOCK_NO_MEMORY);
+        return;
+    }
+    acquire->lock = &lease->handles.first;
+    acquire->raising = false;
+    if (acquire->permits)
+        *remembered(acquire->base.client, rl_lease_resource(lease, 0)) = (uint8_t)(acquire->slots->slot + 1);
+    acquire_complete(acquire, REDLOCK_OK);
+}
+
+/* A majority has handed the lock over to the round's lease. An attempt in progress is given up. */
+static void acquire_on_handed(struct rl_waiter *waiter, struct rl_round *round)
+{
+    struct rl_acquire *acquire = acquire_of(waiter);
+    assert(acquire->wait && round->rules.verdict == QUORUM_WON);
+    struct rl_operation *operation = &acquire->base;
+    if (operation->round)
+        rl_round_cancel(operation->round);
+    rl_round_leave(operation->round);
+    rl_lease_unref(operation->lease);
+    rl_fanout_ref(&round->fanout);
+    operation->round = round;
+    operation->lease = rl_lease_ref(round->lease);
+    operation->attempts++;
+    acquire_won(acquire, round);
+}
+
+/* Waiting repairs neither. */
+static bool needs_repair(int status)
+{
+    return status == REDLOCK_MISCONFIGURED || status == REDLOCK_CLOCK;
+}
+
+/* Tries another free slot of the semaphore, if there is one. */
+static bool acquire_next_slot(struct rl_acquire *acquire, int cause)
+{
+    if (!acquire->permits || cause != REDLOCK_HELD || acquire->overdue ||
+        !quorum_permits_next(acquire->slots, rl_random_u64(&acquire->base.client->core.random)))
+        return false;
+    acquire_attempt(acquire);
+    return true;
+}
+
+/* Another acquire of the same owner may have got the lock since this one began to wait. */
+static bool acquire_reenters_by_now(struct rl_acquire *acquire)
+{
+    const struct rl_names names = rl_lease_names(acquire->base.lease);
+    if (!acquire_is_reentry(acquire, &names))
+        return false;
+    acquire_leave_queue(acquire, NULL);
+    return true;
+}
+
+static void acquire_lost(struct rl_acquire *acquire, int cause)
+{
+    assert(cause != REDLOCK_OK);
+    acquire->base.cause = (int16_t)cause;
+    if (acquire_next_slot(acquire, cause))
+        return;
+    if (acquire->overdue)
+        acquire_complete(acquire, REDLOCK_TIMED_OUT);
+    else if (!acquire->wait || (needs_repair(cause) && !acquire->wait->keep_waiting))
+        acquire_complete(acquire, cause);
+    else if (!acquire_reenters_by_now(acquire))
+        acquire_wait_on(acquire);
+}
+
+static void acquire_decided(struct rl_round *round)
+{
+    struct rl_acquire *acquire = round->owner;
+    if (round->rules.verdict == QUORUM_WON)
+        acquire_confirm(acquire, round);
+    else
+        acquire_lost(acquire, rl_result_status(round->rules.verdict));
 }
 
 /* -------------------------------------------------------------------------------------------------------- attempts */
 
-static enum rl_command_kind command_kind(const struct rl_acquire *acquire)
+static enum rl_command_kind acquire_command(const struct rl_acquire *acquire)
 {
-    if (rl_acquire_queue(acquire))
+    if (acquire_queue(acquire))
         return RL_COMMAND_TAKE;
     return rl_lease_is_plain(acquire->base.lease) && !acquire->fence ? RL_COMMAND_SET : RL_COMMAND_GRANT;
 }
 
-/* A new lease for the next attempt, with the resources of the one before. Of a semaphore another slot. */
-static bool renew_lease(struct rl_acquire *acquire, int *status)
+static struct rl_lease *acquire_create_lease(const struct rl_acquire *acquire, const struct rl_names *names,
+                                             int *status)
 {
     struct rl_locks *locks = &acquire->base.client->locks;
+    if (acquire->permits)
+        return rl_lease_create_slot(locks, names, acquire->permits, acquire->slots->slot, status);
+    return rl_lease_create(locks, names, status);
+}
+
+/* A new lease for the next attempt, with the resources of the one before. Of a semaphore another slot. */
+static bool acquire_renew_lease(struct rl_acquire *acquire, int *status)
+{
     const struct rl_names names = rl_lease_names(acquire->base.lease);
-    struct rl_lease *lease;
-    if (acquire->permits) {
+    if (acquire->permits)
         quorum_permits_try(acquire->slots);
-        lease = rl_lease_create_slot(locks, &names, acquire->permits, acquire->slots->slot, status);
-    } else {
-        lease = rl_lease_create(locks, &names, status);
-    }
+    struct rl_lease *lease = acquire_create_lease(acquire, &names, status);
     if (!lease)
         return false;
     rl_lease_unref(acquire->base.lease);
@@ -164,7 +562,7 @@ static bool renew_lease(struct rl_acquire *acquire, int *status)
 
 /* Without a wait, a disconnected node has as long to reconnect as a ready node has to reply. The first connections have
  * their own timeout: a new client must not find its nodes unreachable. */
-static void on_reconnecting_late(struct rl_timer *timer)
+static void acquire_on_reconnecting_late(struct rl_timer *timer)
 {
     struct rl_operation *operation = rl_operation_of_timer(timer);
     if (operation->round)
@@ -172,7 +570,7 @@ static void on_reconnecting_late(struct rl_timer *timer)
 }
 
 /* Also when a connection breaks while the attempt waits for its turn. */
-static void limit_reconnecting(struct rl_operation *operation)
+static void acquire_limit_reconnecting(struct rl_operation *operation)
 {
     const struct rl_acquire *acquire = (struct rl_acquire *)operation;
     redlock_client *client = operation->client;
@@ -182,9 +580,9 @@ static void limit_reconnecting(struct rl_operation *operation)
                      quorum_time_add(rl_now(), rl_nodes_timeout(client->nodes)));
 }
 
-static struct rl_round *create_round(struct rl_acquire *acquire, bool is_first)
+static struct rl_round *acquire_create_round(struct rl_acquire *acquire, bool is_first)
 {
-    struct rl_queue *queue = rl_acquire_queue(acquire);
+    struct rl_queue *queue = acquire_queue(acquire);
     struct rl_lease *lease = acquire->base.lease;
     const struct quorum_terms terms = {
         .kind = QUORUM_ACQUIRE,
@@ -197,7 +595,7 @@ static struct rl_round *create_round(struct rl_acquire *acquire, bool is_first)
     lease->shared = acquire->shared;
     lease->ttl_ms = acquire->terms.ttl_ms;
     lease->queueing.queued = queue != NULL;
-    struct rl_round *round = rl_round_create(lease->locks, lease, command_kind(acquire), &terms);
+    struct rl_round *round = rl_round_create(lease->locks, lease, acquire_command(acquire), &terms);
     if (!round)
         return NULL;
     round->ticket = queue ? queue->ticket : 0;
@@ -206,11 +604,11 @@ static struct rl_round *create_round(struct rl_acquire *acquire, bool is_first)
     if (queue)
         rl_handover_offer(queue, round);
     if (round->command != RL_COMMAND_SET) /* a reply to a SET has no record, and reading it would only cost time */
-        round->replied = rl_acquire_replied;
+        round->replied = acquire_replied;
     return round;
 }
 
-void rl_acquire_attempt(struct rl_acquire *acquire)
+static void acquire_attempt(struct rl_acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     assert(!operation->completed && !acquire->lock);
@@ -220,39 +618,39 @@ void rl_acquire_attempt(struct rl_acquire *acquire)
     operation->round = NULL;
     acquire->raising = false;
     acquire->record = 0;
-    rl_acquire_wait_stop(acquire);
-    if (!is_first && !renew_lease(acquire, &status)) {
-        rl_acquire_complete(acquire, status);
+    acquire_stop_pause(acquire);
+    if (!is_first && !acquire_renew_lease(acquire, &status)) {
+        acquire_complete(acquire, status);
         return;
     }
-    struct rl_round *round = create_round(acquire, is_first);
+    struct rl_round *round = acquire_create_round(acquire, is_first);
     if (!round) {
-        rl_acquire_complete(acquire, REDLOCK_NO_MEMORY);
+        acquire_complete(acquire, REDLOCK_NO_MEMORY);
         return;
     }
     if (acquire->fence) {
-        rl_acquire_fence_propose(acquire);
+        acquire_propose_token(acquire);
         round->fence = acquire->fence->token;
     }
-    rl_operation_start_round(operation, round, decided);
-    limit_reconnecting(operation);
+    rl_operation_start_round(operation, round, acquire_decided);
+    acquire_limit_reconnecting(operation);
 }
 
 /* -------------------------------------------------------------------------------------------------------- operation */
 
-static void stop(struct rl_operation *operation)
+static void acquire_stop(struct rl_operation *operation)
 {
     struct rl_acquire *acquire = (struct rl_acquire *)operation;
-    rl_acquire_wait_stop(acquire);
+    acquire_stop_pause(acquire);
     if (operation->round)
         rl_round_cancel(operation->round);
     if (acquire->raising)
         rl_lease_release_detached(operation->lease);
-    rl_acquire_wait_leave(acquire, NULL);
+    acquire_leave_queue(acquire, NULL);
 }
 
 /* If the loop is late, it first reads the replies that have arrived: they may grant the lock. */
-static void on_deadline(struct rl_timer *timer)
+static void acquire_on_deadline(struct rl_timer *timer)
 {
     struct rl_operation *operation = rl_operation_of_timer(timer);
     struct rl_acquire *acquire = (struct rl_acquire *)operation;
@@ -265,11 +663,11 @@ static void on_deadline(struct rl_timer *timer)
         rl_timer_set(&operation->client->core.timers, timer, rl_now() + QUORUM_MILLISECOND);
         return;
     }
-    stop(operation);
+    acquire_stop(operation);
     rl_operation_complete(operation, REDLOCK_TIMED_OUT);
 }
 
-static void count(const struct rl_acquire *acquire, const redlock_result *result)
+static void acquire_count(const struct rl_acquire *acquire, const redlock_result *result)
 {
     const struct rl_operation *operation = &acquire->base;
     redlock_statistics *statistics = &operation->client->core.statistics;
@@ -283,7 +681,7 @@ static void count(const struct rl_acquire *acquire, const redlock_result *result
     rl_histogram_add(&statistics->acquire_latency, quorum_time_since(operation->started, operation->decided));
 }
 
-static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
+static void acquire_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     struct rl_acquire *acquire = (struct rl_acquire *)operation;
     acquire->lock = rl_operation_hand_out(operation, acquire->lock, result);
@@ -292,13 +690,13 @@ static void report(struct rl_operation *operation, redlock_result *result, struc
         result->validity_ms = (int64_t)(quorum_time_until(end, operation->decided) / QUORUM_MILLISECOND);
         result->fence = operation->lease->fence;
     }
-    count(acquire, result);
+    acquire_count(acquire, result);
     returned->lock = acquire->lock;
 }
 
-static void drop(struct rl_operation *operation)
+static void acquire_drop(struct rl_operation *operation)
 {
-    rl_acquire_wait_stop((struct rl_acquire *)operation);
+    acquire_stop_pause((struct rl_acquire *)operation);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- start */
@@ -311,46 +709,38 @@ static unsigned first_slot(const struct rl_acquire *acquire, struct rl_text sema
     return slot ? (slot - 1) % acquire->permits : (unsigned)(rl_random_u64(&client->core.random) % acquire->permits);
 }
 
-static struct rl_lease *create_lease(const struct rl_acquire *acquire, const struct rl_names *names, int *status)
-{
-    struct rl_locks *locks = &acquire->base.client->locks;
-    if (acquire->permits)
-        return rl_lease_create_slot(locks, names, acquire->permits, acquire->slots->slot, status);
-    return rl_lease_create(locks, names, status);
-}
-
-static void begin(struct rl_acquire *acquire, const redlock_acquire_options *options, const struct rl_caller *caller,
-                  const struct rl_names *names)
+static void acquire_begin(struct rl_acquire *acquire, const redlock_acquire_options *options,
+                          const struct rl_caller *caller, const struct rl_names *names)
 {
     struct rl_operation *operation = &acquire->base;
     int status;
     if (acquire->permits)
         quorum_permits_init(acquire->slots, operation->client->nodes->count, acquire->permits,
                             first_slot(acquire, names->name[0]));
-    operation->timer.fire = acquire->wait ? on_deadline : on_reconnecting_late;
+    operation->timer.fire = acquire->wait ? acquire_on_deadline : acquire_on_reconnecting_late;
     if (options->wait_ms > 0)
         rl_operation_wait(operation, options->wait_ms);
-    if (rl_operation_heed(operation, options->cancellation, caller) || rl_reentry_decides(acquire, names))
+    if (rl_operation_heed(operation, options->cancellation, caller) || acquire_is_reentry(acquire, names))
         return;
-    operation->lease = create_lease(acquire, names, &status);
+    operation->lease = acquire_create_lease(acquire, names, &status);
     if (!operation->lease) {
         rl_operation_complete(operation, status);
         return;
     }
     quorum_time deadline = operation->timer.set ? operation->timer.due : QUORUM_NEVER;
-    if (!acquire->wait || rl_acquire_wait_begin(acquire, deadline, options->keep_waiting, names))
-        rl_acquire_attempt(acquire);
+    if (!acquire->wait || acquire_begin_wait(acquire, deadline, options->keep_waiting, names))
+        acquire_attempt(acquire);
 }
 
 /* What an acquire with these options has behind its struct. */
-static size_t extra_size(const struct rl_arguments *arguments)
+static size_t acquire_extra_size(const struct rl_arguments *arguments)
 {
     const redlock_acquire_options *options = &arguments->options;
     return (options->wait_ms ? sizeof(struct rl_acquire_wait) : 0) +
            (options->fence ? sizeof(struct quorum_fence) : 0) + (options->permits ? sizeof(struct quorum_permits) : 0);
 }
 
-static void *take_extra(char **at, bool is_needed, size_t size)
+static void *next_extra(char **at, bool is_needed, size_t size)
 {
     void *extra = is_needed ? *at : NULL;
     *at += is_needed ? size : 0;
@@ -358,26 +748,27 @@ static void *take_extra(char **at, bool is_needed, size_t size)
 }
 
 /* A permit has an owner only if the caller gives one: threads pass permits on to each other. */
-static struct rl_owner lock_owner(const redlock_acquire_options *options, struct rl_owner caller)
+static struct rl_owner acquire_owner(const redlock_acquire_options *options, struct rl_owner caller)
 {
     struct rl_owner owner = rl_owner_of(options, caller);
     return options->permits && owner.kind != RL_OWNER_GIVEN ? rl_owner_none() : owner;
 }
 
-static void take_options(struct rl_acquire *acquire, const redlock_acquire_options *options, struct rl_owner caller)
+static void acquire_set_options(struct rl_acquire *acquire, const redlock_acquire_options *options,
+                                struct rl_owner caller)
 {
     char *extra = (char *)(acquire + 1);
-    acquire->terms = rl_options_terms(options, lock_owner(options, caller), &acquire->base.client->core.options);
+    acquire->terms = rl_options_terms(options, acquire_owner(options, caller), &acquire->base.client->core.options);
     acquire->minimum_validity_ms = options->minimum_validity_ms;
     acquire->permits = (uint8_t)options->permits;
     acquire->all_answers = options->all_answers;
     acquire->shared = options->shared;
-    acquire->wait = take_extra(&extra, options->wait_ms, sizeof *acquire->wait);
-    acquire->fence = take_extra(&extra, options->fence, sizeof *acquire->fence);
-    acquire->slots = take_extra(&extra, options->permits, sizeof *acquire->slots);
+    acquire->wait = next_extra(&extra, options->wait_ms, sizeof *acquire->wait);
+    acquire->fence = next_extra(&extra, options->fence, sizeof *acquire->fence);
+    acquire->slots = next_extra(&extra, options->permits, sizeof *acquire->slots);
 }
 
-static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void acquire_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct rl_acquire *acquire = (struct rl_acquire *)operation;
     const redlock_options *defaults = &operation->client->core.options;
@@ -395,15 +786,15 @@ static void start(struct rl_operation *operation, const struct rl_arguments *arg
     }
     if (options.shared)
         options.fence = 0;
-    take_options(acquire, &options, arguments->caller.owner);
-    begin(acquire, &options, &arguments->caller, &names);
+    acquire_set_options(acquire, &options, arguments->caller.owner);
+    acquire_begin(acquire, &options, &arguments->caller, &names);
 }
 
 const struct rl_operation_type rl_acquire = {.size = sizeof(struct rl_acquire),
                                              .returns_lock = true,
-                                             .extra_size = extra_size,
-                                             .start = start,
-                                             .stop = stop,
-                                             .report = report,
-                                             .changed = limit_reconnecting,
-                                             .drop = drop};
+                                             .extra_size = acquire_extra_size,
+                                             .start = acquire_start,
+                                             .stop = acquire_stop,
+                                             .report = acquire_report,
+                                             .changed = acquire_limit_reconnecting,
+                                             .drop = acquire_drop};

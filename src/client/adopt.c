@@ -21,17 +21,17 @@ struct adopt {
 
 /* Two leases with one token would release and renew each other's keys. The second handle comes from a re-entrant
  * acquire. */
-static bool has_handle(const struct rl_lease *adopted)
+static bool adopt_has_handle(const struct rl_lease *adopted)
 {
     const struct rl_key *key = &adopted->key[0];
     return rl_leases_find_token(adopted->locks, key->bytes + adopted->prefix_size, key->size - adopted->prefix_size,
                                 rl_lease_value(adopted));
 }
 
-static void won(struct adopt *adopt, quorum_time validity_end)
+static void adopt_won(struct adopt *adopt, quorum_time validity_end)
 {
     assert(!adopt->lock && validity_end > 0);
-    if (has_handle(adopt->base.lease)) { /* by another adoption, begun before this one had ended */
+    if (adopt_has_handle(adopt->base.lease)) { /* by another adoption, begun before this one had ended */
         rl_operation_explain(&adopt->base, HAS_HANDLE);
         rl_operation_complete(&adopt->base, REDLOCK_INVALID);
         return;
@@ -44,17 +44,17 @@ static void won(struct adopt *adopt, quorum_time validity_end)
 
 /* A failure deletes nothing. Another holder may still be valid, also without a majority of the keys: the guard keeps
  * nodes that forgot them from granting the lock, and these keys keep the others. */
-static void decided(struct rl_round *round)
+static void adopt_decided(struct rl_round *round)
 {
     struct adopt *adopt = round->owner;
     if (round->rules.verdict == QUORUM_WON) {
-        won(adopt, round->rules.validity_end);
+        adopt_won(adopt, round->rules.validity_end);
         return;
     }
     rl_operation_complete(&adopt->base, rl_result_status(round->rules.verdict));
 }
 
-static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
+static void adopt_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     struct adopt *adopt = (struct adopt *)operation;
     returned->lock = rl_operation_hand_out(operation, adopt->lock, result);
@@ -62,7 +62,7 @@ static void report(struct rl_operation *operation, redlock_result *result, struc
         result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
 }
 
-static struct rl_round *create_round(struct rl_lease *lease, const redlock_acquire_options *options)
+static struct rl_round *adopt_create_round(struct rl_lease *lease, const redlock_acquire_options *options)
 {
     struct rl_locks *locks = lease->locks;
     const struct quorum_terms terms = {
@@ -76,8 +76,8 @@ static struct rl_round *create_round(struct rl_lease *lease, const redlock_acqui
     return rl_round_create(locks, lease, RL_COMMAND_EXTEND, &terms);
 }
 
-static void begin(struct adopt *adopt, const redlock_acquire_options *options, const struct rl_caller *caller,
-                  const char *resource, size_t size, struct rl_text token)
+static void adopt_begin(struct adopt *adopt, const redlock_acquire_options *options, const struct rl_caller *caller,
+                        const char *resource, size_t size, struct rl_text token)
 {
     int status;
     struct rl_operation *operation = &adopt->base;
@@ -85,13 +85,13 @@ static void begin(struct adopt *adopt, const redlock_acquire_options *options, c
         return;
     operation->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
     if (operation->lease)
-        rl_operation_start_round(operation, create_round(operation->lease, options), decided);
+        rl_operation_start_round(operation, adopt_create_round(operation->lease, options), adopt_decided);
     else
         rl_operation_complete(operation, status);
 }
 
-static int check(redlock_client *client, const char *resource, size_t *size, const char *text, char *bytes,
-                 struct rl_text *token, redlock_result *why)
+static int adopt_check(redlock_client *client, const char *resource, size_t *size, const char *text, char *bytes,
+                       struct rl_text *token, redlock_result *why)
 {
     int status = rl_lock_name_check(resource, size, &client->core.options, why);
     if (!status)
@@ -101,7 +101,7 @@ static int check(redlock_client *client, const char *resource, size_t *size, con
     return status;
 }
 
-static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void adopt_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct adopt *adopt = (struct adopt *)operation;
     redlock_client *client = operation->client;
@@ -123,14 +123,14 @@ static void start(struct rl_operation *operation, const struct rl_arguments *arg
     if (!status)
         status = rl_cancellation_check(client, options.cancellation, &why);
     if (!status)
-        status = check(client, arguments->resource, &size, arguments->token, bytes, &token, &why);
+        status = adopt_check(client, arguments->resource, &size, arguments->token, bytes, &token, &why);
     if (status) {
         rl_operation_refuse(operation, &why);
         return;
     }
     adopt->terms = rl_options_terms(&options, rl_owner_of(&options, arguments->caller.owner), &client->core.options);
-    begin(adopt, &options, &arguments->caller, arguments->resource, size, token);
+    adopt_begin(adopt, &options, &arguments->caller, arguments->resource, size, token);
 }
 
 const struct rl_operation_type rl_adopt = {
-    .size = sizeof(struct adopt), .returns_lock = true, .start = start, .report = report};
+    .size = sizeof(struct adopt), .returns_lock = true, .start = adopt_start, .report = adopt_report};

@@ -7,29 +7,29 @@
 #include "src/core/result.h"
 
 /* Takes the place of the newest call when the queue is closed: an address that no call has. */
-static struct rl_call *closed(const struct rl_calls *calls)
+static struct rl_call *calls_closed(const struct rl_calls *calls)
 {
     return (struct rl_call *)(uintptr_t)calls;
 }
 
-static bool post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *newest, struct rl_call *oldest)
+static bool calls_post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *newest, struct rl_call *oldest)
 {
     /* Once the call is listed, it may end, and another thread may close the client, before this thread signals. */
     rl_wakeup_ref(wakeup);
     struct rl_call *first = atomic_load(&calls->newest);
     do
         oldest->next = first;
-    while (first != closed(calls) && !atomic_compare_exchange_weak(&calls->newest, &first, newest));
+    while (first != calls_closed(calls) && !atomic_compare_exchange_weak(&calls->newest, &first, newest));
     if (!first && atomic_load(&calls->asleep)) /* of several calls the first one wakes */
         rl_wakeup_signal(wakeup);
     rl_wakeup_unref(wakeup);
-    return first != closed(calls);
+    return first != calls_closed(calls);
 }
 
 bool rl_calls_post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *call)
 {
     assert(call->run && call->arguments.client);
-    return post(calls, wakeup, call, call);
+    return calls_post(calls, wakeup, call, call);
 }
 
 void rl_calls_gather(struct rl_calls *calls, struct rl_call *call)
@@ -45,13 +45,13 @@ void rl_calls_flush(struct rl_calls *calls, struct rl_wakeup *wakeup)
 {
     struct rl_call *newest = calls->gathered, *oldest = calls->gathered_oldest;
     assert(!newest == !oldest && (!oldest || !oldest->next));
-    if (newest && post(calls, wakeup, newest, oldest))
+    if (newest && calls_post(calls, wakeup, newest, oldest))
         calls->gathered = calls->gathered_oldest = NULL;
     else if (newest)
         oldest->next = NULL; /* they stay gathered */
 }
 
-static void add_started(struct rl_calls *calls, struct rl_call *call)
+static void calls_add_started(struct rl_calls *calls, struct rl_call *call)
 {
     call->previous = NULL;
     call->next = calls->started;
@@ -68,10 +68,10 @@ void rl_calls_finished(struct rl_calls *calls, struct rl_call *call)
         call->next->previous = call->previous;
 }
 
-static struct rl_call *in_order_of(const struct rl_calls *calls, struct rl_call *call)
+static struct rl_call *calls_in_order(const struct rl_calls *calls, struct rl_call *call)
 {
     struct rl_call *in_order = NULL;
-    while (call && call != closed(calls)) {
+    while (call && call != calls_closed(calls)) {
         struct rl_call *next = call->next;
         call->next = in_order;
         in_order = call;
@@ -80,14 +80,14 @@ static struct rl_call *in_order_of(const struct rl_calls *calls, struct rl_call 
     return in_order;
 }
 
-static void run_all(struct rl_calls *calls, struct rl_call *call)
+static void calls_run_all(struct rl_calls *calls, struct rl_call *call)
 {
     struct rl_call *next;
     for (; call; call = next) {
         next = call->next; /* a call may end at once, and its memory with it */
         assert(call->run && call->arguments.client);
         if (call->drop)
-            add_started(calls, call);
+            calls_add_started(calls, call);
         call->run(call);
     }
 }
@@ -107,27 +107,27 @@ void rl_calls_wake_up(struct rl_calls *calls)
 
 void rl_calls_run(struct rl_calls *calls)
 {
-    run_all(calls, in_order_of(calls, atomic_exchange(&calls->newest, NULL)));
+    calls_run_all(calls, calls_in_order(calls, atomic_exchange(&calls->newest, NULL)));
 }
 
 void rl_calls_close(struct rl_calls *calls)
 {
-    run_all(calls, in_order_of(calls, atomic_exchange(&calls->newest, closed(calls))));
+    calls_run_all(calls, calls_in_order(calls, atomic_exchange(&calls->newest, calls_closed(calls))));
 }
 
 bool rl_calls_are_closed(const struct rl_calls *calls)
 {
-    return atomic_load(&calls->newest) == closed(calls);
+    return atomic_load(&calls->newest) == calls_closed(calls);
 }
 
 void rl_calls_run_gathered(struct rl_calls *calls)
 {
     struct rl_call *gathered = calls->gathered;
     calls->gathered = calls->gathered_oldest = NULL;
-    run_all(calls, in_order_of(calls, gathered));
+    calls_run_all(calls, calls_in_order(calls, gathered));
 }
 
-static void drop_list(struct rl_call *call)
+static void calls_drop_list(struct rl_call *call)
 {
     while (call) {
         struct rl_call *next = call->next;
@@ -139,9 +139,9 @@ static void drop_list(struct rl_call *call)
 
 void rl_calls_drop(struct rl_calls *calls)
 {
-    drop_list(in_order_of(calls, atomic_exchange(&calls->newest, NULL)));
-    drop_list(calls->gathered);
-    drop_list(calls->started);
+    calls_drop_list(calls_in_order(calls, atomic_exchange(&calls->newest, NULL)));
+    calls_drop_list(calls->gathered);
+    calls_drop_list(calls->started);
     calls->gathered = calls->gathered_oldest = calls->started = NULL;
 }
 

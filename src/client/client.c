@@ -35,10 +35,10 @@ int rl_client_enter(const redlock_client *client)
 
 /* --------------------------------------------------------------------------------------------------------- loop turn */
 
-static bool finish_if_closed(redlock_client *client);
-static bool leaves_loop(redlock_client *client);
+static bool client_finish_if_closed(redlock_client *client);
+static bool client_leaves_loop(redlock_client *client);
 
-static void end_operations(redlock_client *client)
+static void client_end_operations(redlock_client *client)
 {
     rl_leases_wake_due(&client->locks);
     bool ended = client->operations.completed;
@@ -51,7 +51,7 @@ static void end_operations(redlock_client *client)
         rl_leases_wake_due(&client->locks); /* the callbacks may have taken long */
 }
 
-static void flush(redlock_client *client)
+static void client_flush(redlock_client *client)
 {
     if (client->loop_thread)
         rl_completions_post(&client->loop_thread->completions);
@@ -63,25 +63,25 @@ static void flush(redlock_client *client)
 }
 
 /* Before the loop sleeps. See "One turn of the loop" in src/README.md. */
-static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
+static void client_on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     (void)events;
     redlock_client *client = watcher->data;
-    if (leaves_loop(client))
+    if (client_leaves_loop(client))
         return;
     bool nested = client->in_turn; /* a callback runs the loop: the client must not be freed under it */
     client->in_turn = true;
     rl_loop_thread_run_calls(client);
-    end_operations(client);
+    client_end_operations(client);
     rl_leases_notify(&client->locks);
     client->in_turn = nested;
-    if (leaves_loop(client)) /* a callback forked: this is the child */
+    if (client_leaves_loop(client)) /* a callback forked: this is the child */
         return;
-    flush(client);
+    client_flush(client);
     /* A connection that broke during the write may have ended operations. */
     bool more = client->operations.completed || client->locks.queues.due || client->locks.leases.noticed ||
                 !rl_loop_thread_may_sleep(client);
-    if (client->core.closing && !nested && finish_if_closed(client))
+    if (client->core.closing && !nested && client_finish_if_closed(client))
         return;
     if (more)
         ev_idle_start(loop, &client->idle);
@@ -90,14 +90,14 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
     rl_timers_arm(&client->core.timers);
 }
 
-static void on_idle(struct ev_loop *loop, ev_idle *watcher, int events)
+static void client_on_idle(struct ev_loop *loop, ev_idle *watcher, int events)
 {
     (void)loop;
     (void)watcher;
     (void)events;
 }
 
-static void on_timers(struct ev_loop *loop, ev_io *watcher, int events)
+static void client_on_timers(struct ev_loop *loop, ev_io *watcher, int events)
 {
     (void)loop;
     (void)events;
@@ -123,7 +123,7 @@ void rl_client_complain(redlock_client *client, const char *text)
         rl_wakeup_signal(client->core.wakeup);
 }
 
-static void on_wakeup(struct ev_loop *loop, ev_io *watcher, int events)
+static void client_on_wakeup(struct ev_loop *loop, ev_io *watcher, int events)
 {
     (void)loop;
     (void)events;
@@ -140,10 +140,10 @@ static void on_wakeup(struct ev_loop *loop, ev_io *watcher, int events)
 static void start_watchers(redlock_client *client)
 {
     struct ev_loop *loop = client->core.loop;
-    ev_prepare_init(&client->prepare, on_prepare);
-    ev_idle_init(&client->idle, on_idle);
-    ev_io_init(&client->timers_watcher, on_timers, client->core.timers.descriptor, EV_READ);
-    ev_io_init(&client->wakeup_watcher, on_wakeup, client->core.wakeup->descriptor, EV_READ);
+    ev_prepare_init(&client->prepare, client_on_prepare);
+    ev_idle_init(&client->idle, client_on_idle);
+    ev_io_init(&client->timers_watcher, client_on_timers, client->core.timers.descriptor, EV_READ);
+    ev_io_init(&client->wakeup_watcher, client_on_wakeup, client->core.wakeup->descriptor, EV_READ);
     client->prepare.data = client->timers_watcher.data = client->wakeup_watcher.data = client;
     ev_prepare_start(loop, &client->prepare);
     ev_io_start(loop, &client->timers_watcher);
@@ -220,7 +220,7 @@ static const struct rl_locks_events locks_events = {
 /* --------------------------------------------------------------------------------------------------------- creating */
 
 /* Creates all parts of a client except its nodes. After a failure rl_client_destroy() frees the existing parts. */
-static int equip(redlock_client *client, redlock_result *result)
+static int client_equip(redlock_client *client, redlock_result *result)
 {
     struct rl_core *core = &client->core;
     core->timers.descriptor = -1;
@@ -242,7 +242,8 @@ static int equip(redlock_client *client, redlock_result *result)
     return REDLOCK_OK;
 }
 
-static redlock_client *allocate(struct ev_loop *loop, bool own_thread, unsigned count, const redlock_options *options)
+static redlock_client *client_allocate(struct ev_loop *loop, bool own_thread, unsigned count,
+                                       const redlock_options *options)
 {
     redlock_allocator allocator = rl_memory_allocator(&options->allocator);
     redlock_client *client = rl_allocate(&allocator, sizeof *client);
@@ -262,13 +263,13 @@ static redlock_client *allocate(struct ev_loop *loop, bool own_thread, unsigned 
     return client;
 }
 
-static int create(struct ev_loop *loop, bool own_thread, const struct rl_address *addresses, unsigned count,
-                  const redlock_options *options, redlock_client **made, redlock_result *result)
+static int client_create(struct ev_loop *loop, bool own_thread, const struct rl_address *addresses, unsigned count,
+                         const redlock_options *options, redlock_client **made, redlock_result *result)
 {
-    redlock_client *client = allocate(loop, own_thread, count, options);
+    redlock_client *client = client_allocate(loop, own_thread, count, options);
     if (!client)
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for a client");
-    int status = equip(client, result);
+    int status = client_equip(client, result);
     if (!status)
         status = rl_nodes_open(client->nodes, addresses, result);
     if (status) {
@@ -298,7 +299,7 @@ int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, c
     if (count == 0)
         status = rl_result_fail(result, REDLOCK_INVALID, "%s", error);
     else
-        status = create(loop, own_thread, addresses, count, &options, client, result);
+        status = client_create(loop, own_thread, addresses, count, &options, client, result);
     rl_wipe(addresses, REDLOCK_NODES_MAX * sizeof *addresses);
     rl_free(&allocator, addresses);
     return status;
@@ -323,7 +324,7 @@ const char *rl_client_close_text(const redlock_client *client)
                                             : "the client is being closed, which releases the lock";
 }
 
-static void free_parts(redlock_client *client)
+static void client_free_parts(redlock_client *client)
 {
     redlock_allocator allocator = client->core.allocator;
     rl_locks_free(&client->locks);
@@ -337,7 +338,7 @@ static void free_parts(redlock_client *client)
     rl_free(&allocator, client);
 }
 
-static void drop_all(redlock_client *client)
+static void client_drop_all(redlock_client *client)
 {
     rl_nodes_close(client->nodes);
     rl_renewals_drop(&client->locks);
@@ -350,8 +351,8 @@ void rl_client_destroy(redlock_client *client)
     client->core.forked = true;
     if (ev_is_active(&client->prepare))
         stop_watchers(client);
-    drop_all(client);
-    free_parts(client);
+    client_drop_all(client);
+    client_free_parts(client);
 }
 
 void rl_client_drop(redlock_client *client)
@@ -364,7 +365,7 @@ void rl_client_drop(redlock_client *client)
 
 /* In a forked child that keeps the loop. The connections, the timers and the wake-ups are the parent's: a byte that the
  * child read or wrote would be missing or wrong there. The memory stays until the close: the caller has handles. */
-static bool leaves_loop(redlock_client *client)
+static bool client_leaves_loop(redlock_client *client)
 {
     if (rl_client_in_owner_process(client))
         return false;
@@ -379,7 +380,7 @@ static bool leaves_loop(redlock_client *client)
     return true;
 }
 
-static bool all_done(redlock_client *client)
+static bool client_is_done(redlock_client *client)
 {
     quorum_time now = rl_now(), wake = now + 10 * QUORUM_MILLISECOND;
     bool done = !client->operations.first && !client->operations.completed && !client->locks.leases.noticed;
@@ -390,7 +391,7 @@ static bool all_done(redlock_client *client)
     return done;
 }
 
-static void report(redlock_client *client, redlock_result *result)
+static void client_fill_close_result(redlock_client *client, redlock_result *result)
 {
     rl_result_clear(result, client->nodes->count);
     for (unsigned i = 0; i < client->nodes->count; i++) {
@@ -404,24 +405,24 @@ static void report(redlock_client *client, redlock_result *result)
     }
 }
 
-static bool finish_if_closed(redlock_client *client)
+static bool client_finish_if_closed(redlock_client *client)
 {
     redlock_result result;
-    if (!all_done(client))
+    if (!client_is_done(client))
         return false;
-    report(client, &result);
+    client_fill_close_result(client, &result);
     redlock_callback closed = client->closed;
     void *arg = client->closed_arg;
     stop_watchers(client);
     rl_timer_stop(&client->core.timers, &client->close_timer);
-    drop_all(client);
+    client_drop_all(client);
     result.pending_undos = client->locks.pending_undos;
     result.status = result.cause = client->locks.pending_undos ? REDLOCK_NO_QUORUM : REDLOCK_OK;
     if (result.status)
         redlock_result_text(&result);
     bool stays = client->loop_thread;
     if (!stays)
-        free_parts(client);
+        client_free_parts(client);
     if (closed)
         closed(stays ? client : NULL, &result, arg);
     return true;
@@ -429,12 +430,12 @@ static bool finish_if_closed(redlock_client *client)
 
 void rl_client_free(redlock_client *client)
 {
-    free_parts(client);
+    client_free_parts(client);
 }
 
 static void on_close_timer(struct rl_timer *timer)
 {
-    (void)timer; /* it only wakes the loop: on_prepare() checks */
+    (void)timer; /* it only wakes the loop: client_on_prepare() checks */
 }
 
 int rl_client_close(redlock_client *client, redlock_callback callback, void *arg)

@@ -1,10 +1,17 @@
 /*
- * src/client is the top floor: the public functions, options, results and statistics, and the three ways to call. redlock_client is
- * the nodes, the locks, the operations in progress, and one handler per loop turn; only this floor knows the struct.
+ * src/client is the top floor: what the user calls. redlock_client is the nodes, the locks, the operations in progress,
+ * and one handler per loop turn; only this floor knows the struct.
  *
- * Some files form call cycles. With a loop thread, calls of statistics and status pass through blocking to that thread,
- * which has blocking's functions call those that read the client. loop_thread creates and closes the client, whose turns
- * of the loop start the calls that loop_thread has queued. acquire, acquire_wait, acquire_fence and reentry: see acquire.h.
+ *   functions.c    the public functions that start an operation, and the three ways to call
+ *   operation.[ch] one description for each operation; acquire.c, release.c, query.c ... have one each
+ *   call.[ch]      calls of other threads on their way to the loop's thread, which loop_thread.[ch] starts and ends
+ *   posted.[ch]    calls by descriptor, and redlock_dispatch(); completions.[ch] and lock_events.[ch]: the way back
+ *   lock.c, statistics.c  what only reads a handle or the client; options.[ch] checks what the user passes
+ *
+ * client.c in: the loop's turn, and what the nodes and the locks report. Out: the floors below do their part of the
+ * turn, in an order that is said in src/README.md. What must never happen: a callback inside a call, or in a forked child.
+ * Files that form call cycles: loop_thread creates and closes the client, whose turns run the calls that threads have
+ * posted; a call starts an operation, whose end finishes the call.
  */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "src/core/thread.h"
+#include "src/core/process.h"
 
 bool rl_completions_open(struct rl_completions *completions, const struct rl_completion *last)
 {
@@ -16,14 +16,14 @@ bool rl_completions_open(struct rl_completions *completions, const struct rl_com
     return false;
 }
 
-static void close_wakeup(struct rl_completions *completions)
+static void completions_close_wakeup(struct rl_completions *completions)
 {
     rl_wakeup_unref(atomic_exchange(&completions->wakeup, NULL));
 }
 
 void rl_completions_close(struct rl_completions *completions)
 {
-    close_wakeup(completions);
+    completions_close_wakeup(completions);
     pthread_cond_destroy(&completions->left);
     pthread_mutex_destroy(&completions->mutex);
 }
@@ -39,7 +39,7 @@ void rl_completions_add(struct rl_completions *completions, struct rl_completion
         completions->gathered_oldest = completion;
 }
 
-static void wake(struct rl_completions *completions)
+static void completions_wake(struct rl_completions *completions)
 {
     struct rl_wakeup *wakeup = atomic_load(&completions->wakeup);
     if (wakeup)
@@ -58,7 +58,7 @@ void rl_completions_post(struct rl_completions *completions)
         oldest->next = first;
     while (!atomic_compare_exchange_weak(&completions->posted, &first, newest));
     if (!first) /* otherwise the descriptor is readable already */
-        wake(completions);
+        completions_wake(completions);
 }
 
 /* ---------------------------------------------------------------------------------------------- dispatching threads */
@@ -97,7 +97,7 @@ void rl_completions_enter_last(struct rl_completions *completions)
 }
 
 /* Appends what has been posted to the batch, oldest first. */
-static void take(struct rl_completions *completions)
+static void completions_fetch(struct rl_completions *completions)
 {
     struct rl_completion *in_order = NULL, **end = &completions->batch;
     struct rl_wakeup *wakeup = atomic_load(&completions->wakeup);
@@ -115,7 +115,7 @@ static void take(struct rl_completions *completions)
     *end = in_order;
 }
 
-static void end_running(struct rl_completions *completions)
+static void completions_end_running(struct rl_completions *completions)
 {
     struct rl_completion *ended = completions->running;
     completions->running = NULL;
@@ -126,7 +126,7 @@ static void end_running(struct rl_completions *completions)
 bool rl_completions_run(struct rl_completions *completions)
 {
     assert(rl_completions_is_dispatcher(completions));
-    take(completions);
+    completions_fetch(completions);
     while (completions->batch && rl_process_is(completions->owner)) {
         struct rl_completion *completion = completions->batch;
         completions->batch = completion->next;
@@ -137,7 +137,7 @@ bool rl_completions_run(struct rl_completions *completions)
         assert(!completions->running);
         completions->running = completion;
         completion->run(completion);
-        end_running(completions);
+        completions_end_running(completions);
     }
     return completions->last_came;
 }
@@ -145,7 +145,7 @@ bool rl_completions_run(struct rl_completions *completions)
 void rl_completions_leave(struct rl_completions *completions)
 {
     assert(rl_completions_is_dispatcher(completions));
-    end_running(completions);
+    completions_end_running(completions);
     if (!rl_process_is(completions->owner)) { /* another thread may have held the mutex during the fork */
         atomic_store(&completions->dispatcher, 0);
         return;
@@ -153,7 +153,7 @@ void rl_completions_leave(struct rl_completions *completions)
     pthread_mutex_lock(&completions->mutex);
     completions->ended = completions->ended || completions->last_came;
     if (completions->batch)
-        wake(completions);
+        completions_wake(completions);
     atomic_store(&completions->dispatcher, 0);
     pthread_cond_broadcast(&completions->left);
     pthread_mutex_unlock(&completions->mutex);
@@ -166,7 +166,7 @@ bool rl_completions_is_dispatcher(const struct rl_completions *completions)
 
 /* ------------------------------------------------------------------------------------------------------ forked child */
 
-static void drop_list(struct rl_completion *completion)
+static void completions_drop_list(struct rl_completion *completion)
 {
     while (completion) {
         struct rl_completion *next = completion->next;
@@ -177,11 +177,11 @@ static void drop_list(struct rl_completion *completion)
 
 void rl_completions_drop(struct rl_completions *completions)
 {
-    close_wakeup(completions);
+    completions_close_wakeup(completions);
     if (atomic_load(&completions->dispatcher))
         return; /* its lists may be inconsistent */
-    drop_list(atomic_exchange(&completions->posted, NULL));
-    drop_list(completions->gathered);
-    drop_list(completions->batch);
+    completions_drop_list(atomic_exchange(&completions->posted, NULL));
+    completions_drop_list(completions->gathered);
+    completions_drop_list(completions->batch);
     completions->gathered = completions->batch = NULL;
 }

@@ -5,7 +5,7 @@
 #include "src/core/clock.h"
 #include "src/core/result.h"
 
-static void decided(struct rl_round *round)
+static void extend_decided(struct rl_round *round)
 {
     struct rl_operation *operation = round->owner;
     struct rl_lease *lease = operation->lease;
@@ -15,7 +15,7 @@ static void decided(struct rl_round *round)
     rl_operation_complete(operation, over ? REDLOCK_LOST : rl_result_status(round->rules.verdict));
 }
 
-static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
+static void extend_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     (void)returned;
     result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
@@ -40,7 +40,7 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
     return round;
 }
 
-static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void extend_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct rl_lease *lease = arguments->lock->lease;
     uint32_t ttl_ms = arguments->ttl_ms ? arguments->ttl_ms : rl_lease_ttl_ms(lease);
@@ -51,7 +51,8 @@ static void start(struct rl_operation *operation, const struct rl_arguments *arg
     else if (rl_lease_validity(lease) == 0)
         rl_operation_complete(operation, REDLOCK_LOST);
     else
-        rl_operation_start_round(operation, rl_extend_round(lease, ttl_ms), decided);
+        rl_operation_start_round(operation, rl_extend_round(lease, ttl_ms), extend_decided);
 }
 
-const struct rl_operation_type rl_extend = {.size = sizeof(struct rl_operation), .start = start, .report = report};
+const struct rl_operation_type rl_extend = {
+    .size = sizeof(struct rl_operation), .start = extend_start, .report = extend_report};

@@ -19,8 +19,8 @@
 #include "src/client/loop_thread.h"
 #include "src/client/options.h"
 #include "src/client/posted.h"
+#include "src/core/process.h"
 #include "src/core/result.h"
-#include "src/core/thread.h"
 
 static redlock_client *client_of(const redlock_lock *lock)
 {
@@ -30,7 +30,7 @@ static redlock_client *client_of(const redlock_lock *lock)
 static struct rl_caller caller_of(struct rl_owner owner, const struct rl_arguments *arguments)
 {
     const redlock_cancellation *cancellation = arguments->options.cancellation;
-    return (struct rl_caller){owner, cancellation ? atomic_load(&cancellation->turns) : 0};
+    return (struct rl_caller){owner, cancellation ? atomic_load(&cancellation->changes) : 0};
 }
 
 /* ---------------------------------------------------------------------------------------------------- asynchronous */

@@ -148,7 +148,7 @@ int redlock_cancellation_create(redlock_client *client, redlock_cancellation **c
     redlock_cancellation *made = rl_core_allocate(&client->core, sizeof *made);
     if (!made)
         return REDLOCK_NO_MEMORY;
-    atomic_init(&made->turns, 0);
+    atomic_init(&made->changes, 0);
     made->wakeup = rl_wakeup_ref(client->core.wakeup);
     made->allocator = client->core.allocator;
     *cancellation = made;
@@ -156,10 +156,11 @@ int redlock_cancellation_create(redlock_client *client, redlock_cancellation **c
 }
 
 /* Increments the counter, unless it already has that state. Async-signal-safe, because the counter is lock-free. */
-static void turn_to(redlock_cancellation *cancellation, bool cancelled)
+static void cancellation_set(redlock_cancellation *cancellation, bool cancelled)
 {
-    uint64_t turns = atomic_load(&cancellation->turns);
-    while ((turns % 2 == 1) != cancelled && !atomic_compare_exchange_weak(&cancellation->turns, &turns, turns + 1))
+    uint64_t changes = atomic_load(&cancellation->changes);
+    while ((changes % 2 == 1) != cancelled &&
+           !atomic_compare_exchange_weak(&cancellation->changes, &changes, changes + 1))
         ;
 }
 
@@ -167,14 +168,14 @@ void redlock_cancel(redlock_cancellation *cancellation)
 {
     if (!cancellation)
         return;
-    turn_to(cancellation, true);
+    cancellation_set(cancellation, true);
     rl_wakeup_signal(cancellation->wakeup);
 }
 
 void redlock_cancellation_reset(redlock_cancellation *cancellation)
 {
     if (cancellation)
-        turn_to(cancellation, false);
+        cancellation_set(cancellation, false);
 }
 
 void redlock_cancellation_destroy(redlock_cancellation **cancellation)

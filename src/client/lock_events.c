@@ -26,7 +26,7 @@ static struct rl_lock_events *events_of(struct rl_completion *completion)
     return (struct rl_lock_events *)(void *)((char *)completion - offsetof(struct rl_lock_events, completion));
 }
 
-static void run(struct rl_completion *completion)
+static void lock_events_run(struct rl_completion *completion)
 {
     struct rl_lock_events *events = events_of(completion);
     unsigned pending = atomic_exchange(&events->pending, 0);
@@ -38,7 +38,7 @@ static void run(struct rl_completion *completion)
                           (int64_t)(rl_lease_validity(events->lock->lease) / QUORUM_MILLISECOND), events->arg);
 }
 
-static void end(struct rl_completion *completion)
+static void lock_events_end(struct rl_completion *completion)
 {
     rl_lock_events_unref(events_of(completion));
 }
@@ -48,8 +48,8 @@ struct rl_lock_events *rl_lock_events_create(struct rl_loop_thread *thread, redl
     struct rl_lock_events *events = rl_allocate(&thread->allocator, sizeof *events);
     if (!events)
         return NULL;
-    events->completion.run = run;
-    events->completion.end = end;
+    events->completion.run = lock_events_run;
+    events->completion.end = lock_events_end;
     events->thread = thread;
     events->event = event;
     events->arg = arg;

@@ -7,20 +7,20 @@
 #include "src/client/client.h"
 #include "src/client/options.h"
 #include "src/core/memory.h"
+#include "src/core/process.h"
 #include "src/core/result.h"
-#include "src/core/thread.h"
 
 /* ---------------------------------------------------------------------------------------------------- loop's thread */
 
 /* A thread reads `awake` to learn whether it is the loop's thread; a forked child, whether that was in the middle of a
  * change at the fork. */
-static void falls_asleep(struct ev_loop *loop)
+static void loop_thread_falls_asleep(struct ev_loop *loop)
 {
     struct rl_loop_thread *thread = ev_userdata(loop);
     atomic_store_explicit(&thread->awake, (pthread_t)0, memory_order_release);
 }
 
-static void wakes_up(struct ev_loop *loop)
+static void loop_thread_wakes_up(struct ev_loop *loop)
 {
     struct rl_loop_thread *thread = ev_userdata(loop);
     atomic_store_explicit(&thread->awake, pthread_self(), memory_order_relaxed);
@@ -45,17 +45,17 @@ bool rl_loop_thread_may_sleep(redlock_client *client)
 
 /* In a child that was forked in an event's callback this is the only thread. The epoll descriptors and the timers are
  * the parent's, so the thread ends, and the child with it. */
-static void *run(void *data)
+static void *loop_thread_run(void *data)
 {
     struct rl_loop_thread *thread = data;
-    wakes_up(thread->loop);
+    loop_thread_wakes_up(thread->loop);
     while (!thread->ended && rl_client_in_owner_process(thread->client))
         ev_run(thread->loop, EVRUN_ONCE);
     if (!thread->ended)
         return NULL;
     rl_calls_close(&thread->calls);
     rl_completions_post(&thread->completions);
-    falls_asleep(thread->loop);
+    loop_thread_falls_asleep(thread->loop);
     return NULL;
 }
 
@@ -80,17 +80,17 @@ bool rl_loop_thread_post(redlock_client *client, struct rl_call *call)
 
 /* -------------------------------------------------------------------------------------------------------- creation */
 
-static bool start_thread(struct rl_loop_thread *thread)
+static bool loop_thread_create(struct rl_loop_thread *thread)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread->thread, NULL, run, thread);
+    int error = pthread_create(&thread->thread, NULL, loop_thread_run, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error == 0;
 }
 
-static void free_thread(struct rl_loop_thread *thread)
+static void loop_thread_free(struct rl_loop_thread *thread)
 {
     redlock_allocator allocator = thread->allocator;
     if (thread->loop)
@@ -98,7 +98,7 @@ static void free_thread(struct rl_loop_thread *thread)
     rl_free(&allocator, thread);
 }
 
-static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, redlock_result *result)
+static struct rl_loop_thread *loop_thread_allocate(const redlock_allocator *allocator, redlock_result *result)
 {
     struct rl_loop_thread *thread = rl_allocate(allocator, sizeof *thread);
     if (!thread) {
@@ -113,14 +113,14 @@ static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, 
     return NULL;
 }
 
-static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_result *result)
+static int loop_thread_begin(redlock_client *client, struct rl_loop_thread *thread, redlock_result *result)
 {
     client->loop_thread = thread;
     thread->client = client;
     thread->completions.owner = client->core.owner;
     ev_set_userdata(thread->loop, thread);
-    ev_set_loop_release_cb(thread->loop, falls_asleep, wakes_up);
-    if (!start_thread(thread)) {
+    ev_set_loop_release_cb(thread->loop, loop_thread_falls_asleep, loop_thread_wakes_up);
+    if (!loop_thread_create(thread)) {
         rl_client_destroy(client);
         return rl_result_fail(result, REDLOCK_SYSTEM,
                               "the system refused a thread; raise the limit of processes (ulimit -u)");
@@ -128,8 +128,8 @@ static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_
     return REDLOCK_OK;
 }
 
-static int start_client(struct rl_loop_thread *thread, const char *nodes, const redlock_options *options,
-                        redlock_client **client, redlock_result *result)
+static int loop_thread_create_client(struct rl_loop_thread *thread, const char *nodes, const redlock_options *options,
+                                     redlock_client **client, redlock_result *result)
 {
     redlock_client *made = NULL;
     thread->loop = ev_loop_new(EVFLAG_NOENV);
@@ -138,7 +138,7 @@ static int start_client(struct rl_loop_thread *thread, const char *nodes, const 
                               "the system refused an event loop; raise the limit of open files (ulimit -n)");
     int status = rl_client_create(thread->loop, true, nodes, options, &made, result);
     if (!status)
-        status = begin(made, thread, result);
+        status = loop_thread_begin(made, thread, result);
     if (!status)
         *client = made;
     return status;
@@ -156,13 +156,13 @@ static int connect_client(const char *nodes, const redlock_options *options, red
     if (status)
         return status;
     redlock_allocator allocator = rl_memory_allocator(&checked.allocator);
-    struct rl_loop_thread *thread = create_thread(&allocator, result ? result : &why);
+    struct rl_loop_thread *thread = loop_thread_allocate(&allocator, result ? result : &why);
     if (!thread)
         return result ? result->status : why.status;
-    status = start_client(thread, nodes, options, client, result);
+    status = loop_thread_create_client(thread, nodes, options, client, result);
     if (status) {
         rl_completions_close(&thread->completions);
-        free_thread(thread);
+        loop_thread_free(thread);
     }
     return status;
 }
@@ -183,7 +183,7 @@ bool rl_loop_thread_begin_close(redlock_client *client, enum rl_closing closing)
     return atomic_compare_exchange_strong(&client->loop_thread->closing, &open, (int)closing);
 }
 
-static void on_closed(redlock_client *client, const redlock_result *result, void *arg)
+static void loop_thread_on_closed(redlock_client *client, const redlock_result *result, void *arg)
 {
     struct rl_call *call = arg;
     client->loop_thread->ended = true;
@@ -193,12 +193,12 @@ static void on_closed(redlock_client *client, const redlock_result *result, void
 
 void rl_loop_thread_start_close(struct rl_call *call)
 {
-    rl_client_close(call->arguments.client, on_closed, call);
+    rl_client_close(call->arguments.client, loop_thread_on_closed, call);
 }
 
 /* Runs the callbacks that are left, while the client still exists: it refuses their calls. It also refuses those that a
  * dispatching thread had gathered when the loop ended. */
-static void end_client(redlock_client *client)
+static void loop_thread_end_client(redlock_client *client)
 {
     struct rl_loop_thread *thread = client->loop_thread;
     assert(!rl_loop_thread_is_current(client) && atomic_load(&thread->closing) != RL_OPEN);
@@ -212,26 +212,26 @@ static void end_client(redlock_client *client)
     rl_client_free(client);
 }
 
-static void free_closed(void *data)
+static void loop_thread_free_closed(void *data)
 {
     struct rl_loop_thread *thread = data;
     rl_completions_close(&thread->completions);
-    free_thread(thread);
+    loop_thread_free(thread);
 }
 
 void rl_loop_thread_end(redlock_client *client)
 {
     struct rl_loop_thread *thread = client->loop_thread;
-    end_client(client);
-    free_closed(thread);
+    loop_thread_end_client(client);
+    loop_thread_free_closed(thread);
 }
 
 /* In the callback the descriptor still exists: the caller can remove it from its loop. */
 void rl_loop_thread_end_async(redlock_client *client)
 {
     struct rl_loop_thread *thread = client->loop_thread;
-    end_client(client);
-    pthread_cleanup_push(free_closed, thread); /* the callback may end its thread */
+    loop_thread_end_client(client);
+    pthread_cleanup_push(loop_thread_free_closed, thread); /* the callback may end its thread */
     thread->close.callback(NULL, &thread->close.result, thread->close.arg);
     pthread_cleanup_pop(1);
 }
@@ -246,10 +246,11 @@ void rl_loop_thread_drop(redlock_client *client)
     rl_client_destroy(client);
     rl_calls_drop(&thread->calls);
     rl_completions_drop(&thread->completions);
-    free_thread(thread);
+    loop_thread_free(thread);
 }
 
-static void finish_close(struct rl_call *call, const struct rl_returned *returned, const redlock_result *result)
+static void loop_thread_finish_close(struct rl_call *call, const struct rl_returned *returned,
+                                     const redlock_result *result)
 {
     struct rl_loop_thread *thread = call->arguments.client->loop_thread;
     (void)returned;
@@ -258,7 +259,7 @@ static void finish_close(struct rl_call *call, const struct rl_returned *returne
     rl_completions_post(&thread->completions);
 }
 
-static void end_close(struct rl_completion *completion)
+static void loop_thread_end_close(struct rl_completion *completion)
 {
     (void)completion; /* in a forked child; it is part of the thread's struct */
 }
@@ -277,10 +278,10 @@ int rl_loop_thread_close_async(redlock_client **client, redlock_callback callbac
     *client = NULL;
     thread->close.callback = callback;
     thread->close.arg = arg;
-    thread->close.completion.end = end_close;
+    thread->close.completion.end = loop_thread_end_close;
     thread->close.call.arguments.client = closed;
     thread->close.call.run = rl_loop_thread_start_close;
-    thread->close.call.finish = finish_close;
+    thread->close.call.finish = loop_thread_finish_close;
     rl_loop_thread_post(closed, &thread->close.call);
     return REDLOCK_OK;
 }

@@ -16,8 +16,8 @@
 /* Callbacks per turn of the loop, so that the host's other events get their turn. */
 #define REPORTS_PER_TURN 1024
 
-static struct rl_operation *create(const struct rl_operation_type *type, const struct rl_arguments *arguments,
-                                   struct rl_callback callback)
+static struct rl_operation *operation_create(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                                             struct rl_callback callback)
 {
     redlock_client *client = arguments->client;
     struct rl_operations *operations = &client->operations;
@@ -49,7 +49,7 @@ int rl_operation_start(const struct rl_operation_type *type, const struct rl_arg
         rl_log(&client->core, REDLOCK_LOG_ERROR, "%s", RL_TOO_MANY_OPERATIONS);
         return REDLOCK_INVALID;
     }
-    struct rl_operation *operation = create(type, arguments, callback);
+    struct rl_operation *operation = operation_create(type, arguments, callback);
     if (operation)
         type->start(operation, arguments);
     else if (type->abandon)
@@ -136,7 +136,7 @@ void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms)
                      quorum_time_add(operation->started, (quorum_duration)wait_ms * QUORUM_MILLISECOND));
 }
 
-static void free_text(struct rl_operation *operation)
+static void operation_free_text(struct rl_operation *operation)
 {
     rl_free(&operation->client->core.allocator, operation->text);
     operation->text = NULL;
@@ -149,7 +149,7 @@ void rl_operation_explain(struct rl_operation *operation, const char *format, ..
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    free_text(operation);
+    operation_free_text(operation);
     operation->text = rl_copy(&operation->client->core.allocator, text, strlen(text));
 }
 
@@ -160,7 +160,7 @@ void rl_operation_refuse(struct rl_operation *operation, const redlock_result *w
     rl_operation_complete(operation, why->status);
 }
 
-static void fill(struct rl_operation *operation, redlock_result *result)
+static void operation_fill(struct rl_operation *operation, redlock_result *result)
 {
     const redlock_client *client = operation->client;
     rl_result_clear(result, client->nodes->count);
@@ -201,13 +201,13 @@ void rl_callback_call(const struct rl_callback *callback, redlock_client *client
     }
 }
 
-static void report(struct rl_operation *operation)
+static void operation_report(struct rl_operation *operation)
 {
     redlock_result result;
     struct rl_returned returned = {.lock = NULL};
     if (operation->callback.kind == RL_NO_CALLBACK)
         return;
-    fill(operation, &result);
+    operation_fill(operation, &result);
     rl_round_leave(operation->round);
     operation->round = NULL;
     if (operation->type->report)
@@ -215,18 +215,18 @@ static void report(struct rl_operation *operation)
     rl_callback_call(&operation->callback, operation->client, &returned, &result);
 }
 
-static void end(struct rl_operation *operation, bool reports)
+static void operation_end(struct rl_operation *operation, bool reports)
 {
     redlock_client *client = operation->client;
     assert(operation->completed && client->operations.count > 0);
     client->operations.count--; /* before the callback, which may start another operation */
     if (reports)
-        report(operation);
+        operation_report(operation);
     rl_round_leave(operation->round);
     if (operation->type->drop)
         operation->type->drop(operation);
     rl_lease_unref(operation->lease);
-    free_text(operation);
+    operation_free_text(operation);
     rl_core_free(&client->core, operation);
 }
 
@@ -238,26 +238,26 @@ void rl_operations_notify(redlock_client *client)
          reports++) {
         struct rl_operation *operation = operations->completed;
         operations->completed = operation->next;
-        end(operation, true);
+        operation_end(operation, true);
     }
 }
 
-static bool is_cancelled(const struct rl_operation *operation)
+static bool operation_is_cancelled(const struct rl_operation *operation)
 {
-    return operation->cancellation && atomic_load(&operation->cancellation->turns) != operation->turns;
+    return operation->cancellation && atomic_load(&operation->cancellation->changes) != operation->changes;
 }
 
 bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation,
                        const struct rl_caller *caller)
 {
     operation->cancellation = cancellation;
-    operation->turns = caller->turns;
-    if (operation->turns % 2 == 1 || is_cancelled(operation))
+    operation->changes = caller->changes;
+    if (operation->changes % 2 == 1 || operation_is_cancelled(operation))
         rl_operation_complete(operation, REDLOCK_CANCELLED);
     return operation->completed;
 }
 
-static void stop(struct rl_operation *operation)
+static void operation_stop(struct rl_operation *operation)
 {
     if (operation->type->stop)
         operation->type->stop(operation);
@@ -271,9 +271,9 @@ void rl_operations_cancel(redlock_client *client, bool all)
     struct rl_operation *next;
     for (struct rl_operation *operation = client->operations.first; operation; operation = next) {
         next = operation->next;
-        if (!all && !is_cancelled(operation))
+        if (!all && !operation_is_cancelled(operation))
             continue;
-        stop(operation);
+        operation_stop(operation);
         rl_operation_complete(operation, REDLOCK_CANCELLED);
         if (next && next->completed)
             next = client->operations.first;
@@ -298,7 +298,7 @@ void rl_operations_free(redlock_client *client)
     while (operations->completed) {
         struct rl_operation *operation = operations->completed;
         operations->completed = operation->next;
-        end(operation, false);
+        operation_end(operation, false);
     }
     assert(operations->count == 0);
 }

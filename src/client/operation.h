@@ -16,7 +16,7 @@
 
 #include "quorum/lease.h"
 #include "redlock/redlock.h"
-#include "src/core/owner.h"
+#include "src/core/process.h"
 #include "src/core/timer.h"
 #include "src/core/wakeup.h"
 
@@ -28,11 +28,11 @@ struct rl_round;
 /* The thread that called, as it was then: the loop's thread may start the operation later. */
 struct rl_caller {
     struct rl_owner owner;
-    uint64_t turns; /* of the cancellation in its options */
+    uint64_t changes; /* of the cancellation in its options */
 };
 
 struct redlock_cancellation {
-    _Atomic uint64_t turns; /* incremented by each cancel and each reset that changes it: odd while cancelled */
+    _Atomic uint64_t changes; /* incremented by each cancel and each reset that changes it: odd while cancelled */
     struct rl_wakeup *wakeup;
     redlock_allocator allocator;
 };
@@ -112,7 +112,7 @@ struct rl_operation {
     char *text;                         /* replaces the text of the status; NULL: none */
     struct rl_timer timer;              /* its deadline */
     redlock_cancellation *cancellation; /* see rl_operation_heed() */
-    uint64_t turns;                     /* the cancellation's, when the operation began */
+    uint64_t changes;                   /* the cancellation's, when the operation began */
 };
 
 #define RL_TOO_MANY_OPERATIONS "more than operations_max operations in progress; raise it, or wait for some to end"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "redlock/redlock.h"
-#include "src/core/owner.h"
+#include "src/core/process.h"
 #include "src/lock/lease.h"
 
 /* Checks the user's options, and adds the defaults of fields that are newer than the user's header. Returns a status;

@@ -9,7 +9,7 @@
 #include "src/client/lock_events.h"
 #include "src/client/loop_thread.h"
 #include "src/core/memory.h"
-#include "src/core/thread.h"
+#include "src/core/process.h"
 
 /* A node's result without its text. */
 struct node_result {
@@ -45,7 +45,7 @@ static size_t bytes_of(const char *bytes, size_t size, size_t most)
     return size ? size : strnlen(bytes, most + 1);
 }
 
-static const char *copy(struct posted *posted, const char *bytes, size_t size, size_t most)
+static const char *posted_copy(struct posted *posted, const char *bytes, size_t size, size_t most)
 {
     if (!bytes)
         return NULL;
@@ -72,7 +72,7 @@ static size_t result_size(const redlock_client *client)
     return FIELDS_SIZE + client->nodes->count * sizeof(struct node_result);
 }
 
-static size_t memory_for(const struct rl_operation_type *type, const struct rl_arguments *arguments)
+static size_t posted_memory(const struct rl_operation_type *type, const struct rl_arguments *arguments)
 {
     const redlock_acquire_options *options = &arguments->options;
     size_t also = also_of(options);
@@ -86,20 +86,20 @@ static size_t memory_for(const struct rl_operation_type *type, const struct rl_a
     return size;
 }
 
-static void copy_also(struct posted *posted, redlock_name *names)
+static void posted_copy_also(struct posted *posted, redlock_name *names)
 {
     redlock_acquire_options *options = &posted->call.arguments.options;
     size_t count = also_of(options);
     for (size_t i = 0; i < count; i++) {
         names[i] = options->also[i];
-        names[i].bytes = copy(posted, names[i].bytes, names[i].size, REDLOCK_RESOURCE_MAX);
+        names[i].bytes = posted_copy(posted, names[i].bytes, names[i].size, REDLOCK_RESOURCE_MAX);
     }
     if (count)
         options->also = names;
 }
 
 /* Parts the memory: what needs alignment comes first. */
-static void copy_arguments(struct posted *posted, const struct rl_arguments *given)
+static void posted_copy_arguments(struct posted *posted, const struct rl_arguments *given)
 {
     struct rl_arguments *arguments = &posted->call.arguments;
     char *at = (char *)posted->memory;
@@ -116,9 +116,9 @@ static void copy_arguments(struct posted *posted, const struct rl_arguments *giv
         at += sizeof *posted->state;
     }
     posted->free = at;
-    arguments->resource = copy(posted, given->resource, resource_size(given), REDLOCK_RESOURCE_MAX);
-    arguments->token = copy(posted, given->token, 0, REDLOCK_TOKEN_TEXT_SIZE);
-    copy_also(posted, names);
+    arguments->resource = posted_copy(posted, given->resource, resource_size(given), REDLOCK_RESOURCE_MAX);
+    arguments->token = posted_copy(posted, given->token, 0, REDLOCK_TOKEN_TEXT_SIZE);
+    posted_copy_also(posted, names);
 }
 
 /* ------------------------------------------------------------------------------------------------------ completion */
@@ -128,21 +128,21 @@ static struct posted *posted_of(struct rl_completion *completion)
     return (struct posted *)(void *)((char *)completion - offsetof(struct posted, completion));
 }
 
-static void free_posted(struct posted *posted)
+static void posted_free(struct posted *posted)
 {
     rl_lock_events_unref(posted->events);
     rl_free(&posted->thread->allocator, posted->texts);
     rl_free(&posted->thread->allocator, posted);
 }
 
-static void drop(struct rl_call *call)
+static void posted_drop(struct rl_call *call)
 {
-    free_posted((struct posted *)call);
+    posted_free((struct posted *)call);
 }
 
-static void end(struct rl_completion *completion)
+static void posted_end(struct rl_completion *completion)
 {
-    free_posted(posted_of(completion));
+    posted_free(posted_of(completion));
 }
 
 static size_t texts_size(const redlock_result *result)
@@ -161,7 +161,7 @@ static char *append(char *at, const char *text)
 }
 
 /* Without memory there are no texts, and the result's is formatted from the votes. */
-static void store_texts(struct posted *posted, const redlock_result *result)
+static void posted_store_texts(struct posted *posted, const redlock_result *result)
 {
     size_t size = texts_size(result);
     if (size > result->nodes + 1) /* not only NULs */
@@ -173,13 +173,13 @@ static void store_texts(struct posted *posted, const redlock_result *result)
         append(at, result->text);
 }
 
-static void store_result(struct posted *posted, const redlock_result *result)
+static void posted_store_result(struct posted *posted, const redlock_result *result)
 {
     memcpy(posted->fields, result, FIELDS_SIZE);
     for (unsigned i = 0; i < result->nodes; i++)
         posted->node[i] =
             (struct node_result){result->node[i].name, result->node[i].outcome, result->node[i].latency_us};
-    store_texts(posted, result);
+    posted_store_texts(posted, result);
 }
 
 static const char *restore_text(const char *at, char *text)
@@ -193,7 +193,7 @@ static const char *restore_text(const char *at, char *text)
     return at + size;
 }
 
-static void restore_result(const struct posted *posted, redlock_result *result)
+static void posted_restore_result(const struct posted *posted, redlock_result *result)
 {
     const char *text = posted->texts;
     memcpy(result, posted->fields, FIELDS_SIZE);
@@ -208,16 +208,16 @@ static void restore_result(const struct posted *posted, redlock_result *result)
         redlock_result_text(result);
 }
 
-static void finish(struct rl_call *call, const struct rl_returned *returned, const redlock_result *result)
+static void posted_finish(struct rl_call *call, const struct rl_returned *returned, const redlock_result *result)
 {
     struct posted *posted = (struct posted *)call;
     rl_calls_finished(&posted->thread->calls, call);
     if (posted->callback.kind == RL_NO_CALLBACK) {
         atomic_fetch_sub(&posted->thread->posted, 1);
-        free_posted(posted);
+        posted_free(posted);
         return;
     }
-    store_result(posted, result);
+    posted_store_result(posted, result);
     if (returned->state)
         *posted->state = *returned->state;
     posted->returned.lock = returned->lock;
@@ -229,7 +229,7 @@ static void finish(struct rl_call *call, const struct rl_returned *returned, con
 }
 
 /* If the client began to close since the grant, it releases the lock. */
-static void recall_if_closing(struct posted *posted, redlock_result *result)
+static void posted_recall_if_closing(struct posted *posted, redlock_result *result)
 {
     bool closing = atomic_load(&posted->thread->closing) != RL_OPEN;
     if (!posted->returned.lock || rl_lease_deliver(posted->returned.lock, closing ? RL_RECALLED : RL_DELIVERED))
@@ -244,40 +244,40 @@ static void recall_if_closing(struct posted *posted, redlock_result *result)
 }
 
 /* The callback may start another call. */
-static void run(struct rl_completion *completion)
+static void posted_run(struct rl_completion *completion)
 {
     redlock_result result;
     struct posted *posted = posted_of(completion);
     atomic_fetch_sub(&posted->thread->posted, 1);
-    restore_result(posted, &result);
-    recall_if_closing(posted, &result);
+    posted_restore_result(posted, &result);
+    posted_recall_if_closing(posted, &result);
     rl_callback_call(&posted->callback, posted->call.arguments.client, &posted->returned, &result);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- start */
 
-static struct posted *create(const struct rl_operation_type *type, const struct rl_arguments *arguments,
-                             struct rl_callback callback)
+static struct posted *posted_create(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                                    struct rl_callback callback)
 {
     redlock_client *client = arguments->client;
-    struct posted *posted = rl_core_allocate(&client->core, sizeof *posted + memory_for(type, arguments));
+    struct posted *posted = rl_core_allocate(&client->core, sizeof *posted + posted_memory(type, arguments));
     if (!posted)
         return NULL;
     memset(posted, 0, sizeof *posted);
     posted->thread = client->loop_thread;
     posted->callback = callback;
     posted->call.run = rl_call_run_operation;
-    posted->call.finish = finish;
-    posted->call.drop = drop;
+    posted->call.finish = posted_finish;
+    posted->call.drop = posted_drop;
     posted->call.type = type;
-    posted->completion.run = run;
-    posted->completion.end = end;
-    copy_arguments(posted, arguments);
+    posted->completion.run = posted_run;
+    posted->completion.end = posted_end;
+    posted_copy_arguments(posted, arguments);
     return posted;
 }
 
 /* Events of the lock take the same way as the completion. */
-static bool redirect_events(struct posted *posted)
+static bool posted_redirect_events(struct posted *posted)
 {
     redlock_acquire_options *options = &posted->call.arguments.options;
     if (!posted->call.type->returns_lock || !options->event)
@@ -288,18 +288,19 @@ static bool redirect_events(struct posted *posted)
     return posted->events;
 }
 
-static int post(const struct rl_operation_type *type, const struct rl_arguments *arguments, struct rl_callback callback)
+static int posted_post(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                       struct rl_callback callback)
 {
-    struct posted *posted = create(type, arguments, callback);
-    int status = posted && redirect_events(posted) ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+    struct posted *posted = posted_create(type, arguments, callback);
+    int status = posted && posted_redirect_events(posted) ? REDLOCK_OK : REDLOCK_NO_MEMORY;
     if (!status && !rl_loop_thread_post(arguments->client, &posted->call))
         status = REDLOCK_INVALID;
     if (status && posted)
-        free_posted(posted);
+        posted_free(posted);
     return status;
 }
 
-static int abandon(void *data)
+static int posted_abandon(void *data)
 {
     const struct rl_call *unposted = data;
     unposted->type->abandon(&unposted->arguments);
@@ -316,19 +317,19 @@ int rl_posted_start(const struct rl_operation_type *type, const struct rl_argume
                            "more than operations_max operations that redlock_dispatch() has not completed");
         return REDLOCK_INVALID;
     }
-    int status = post(type, arguments, callback);
+    int status = posted_post(type, arguments, callback);
     if (status)
         atomic_fetch_sub(&thread->posted, 1);
     if (status == REDLOCK_NO_MEMORY && type->abandon) {
         struct rl_call unposted = {.type = type, .arguments = *arguments};
-        rl_client_ask(arguments->client, abandon, &unposted);
+        rl_client_ask(arguments->client, posted_abandon, &unposted);
     }
     return status;
 }
 
 /* -------------------------------------------------------------------------------------------------------- dispatch */
 
-static int refuse(redlock_client *client, const char *text)
+static int dispatch_refuse(redlock_client *client, const char *text)
 {
     rl_client_complain(client, text);
     return REDLOCK_INVALID;
@@ -339,34 +340,39 @@ int redlock_descriptor(redlock_client *client)
     if (!client || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
     if (!client->loop_thread)
-        return refuse(client, "redlock_descriptor(): the client is attached to a loop, which calls its callbacks; use "
-                              "redlock_connect()");
+        return dispatch_refuse(client,
+                               "redlock_descriptor(): the client is attached to a loop, which calls its callbacks; use "
+                               "redlock_connect()");
     int descriptor = rl_completions_descriptor(&client->loop_thread->completions);
     return descriptor < 0 ? REDLOCK_SYSTEM : descriptor;
 }
 
-static int enter_dispatch(redlock_client *client)
+static int dispatch_enter(redlock_client *client)
 {
     if (!client || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
     struct rl_loop_thread *thread = client->loop_thread;
     if (!thread)
-        return refuse(client, "redlock_dispatch(): the client is attached to a loop, which calls its callbacks; use "
-                              "redlock_connect()");
+        return dispatch_refuse(client,
+                               "redlock_dispatch(): the client is attached to a loop, which calls its callbacks; use "
+                               "redlock_connect()");
     if (rl_loop_thread_is_current(client))
-        return refuse(client, "redlock_dispatch(): called on the client's own thread; call it on a thread of yours");
+        return dispatch_refuse(client,
+                               "redlock_dispatch(): called on the client's own thread; call it on a thread of yours");
     if (atomic_load(&thread->closing) == RL_CLOSING)
-        return refuse(client,
-                      "redlock_dispatch(): redlock_close() is closing the client, and calls the last callbacks");
+        return dispatch_refuse(
+            client, "redlock_dispatch(): redlock_close() is closing the client, and calls the last callbacks");
     if (rl_completions_is_dispatcher(&thread->completions))
-        return refuse(client, "redlock_dispatch(): called inside a callback of this client; return from it first");
+        return dispatch_refuse(client,
+                               "redlock_dispatch(): called inside a callback of this client; return from it first");
     if (!rl_completions_enter(&thread->completions))
-        return refuse(client, "redlock_dispatch(): another thread is dispatching this client; one thread at a time");
+        return dispatch_refuse(client,
+                               "redlock_dispatch(): another thread is dispatching this client; one thread at a time");
     return REDLOCK_OK;
 }
 
 /* Also if a callback ends its thread. */
-static void leave(void *data)
+static void dispatch_leave(void *data)
 {
     redlock_client *client = data;
     struct rl_loop_thread *thread = client->loop_thread;
@@ -377,12 +383,12 @@ static void leave(void *data)
 
 int redlock_dispatch(redlock_client *client)
 {
-    int status = enter_dispatch(client);
+    int status = dispatch_enter(client);
     if (status)
         return status;
     volatile bool closed = false;
     int cancel = rl_thread_disable_cancel();
-    pthread_cleanup_push(leave, client);
+    pthread_cleanup_push(dispatch_leave, client);
     closed = rl_completions_run(&client->loop_thread->completions);
     pthread_cleanup_pop(1);
     if (closed)

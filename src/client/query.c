@@ -19,26 +19,26 @@ struct query {
     uint64_t holder[REDLOCK_PERMITS_MAX][REDLOCK_NODES_MAX];
 };
 
-static uint64_t hash_of(const char *token, size_t size)
+static uint64_t query_hash(const char *token, size_t size)
 {
     return rl_hash(RL_HASH_OF_NOTHING, token, size) | 1;
 }
 
-static void take_permits(struct query *query, unsigned node, const redisReply *taken)
+static void query_read_permits(struct query *query, unsigned node, const redisReply *taken)
 {
     for (size_t i = 0; i < taken->elements; i += 2) {
         const redisReply *token = taken->element[i + 1];
-        query->holder[taken->element[i]->integer][node] = hash_of(token->str, (size_t)token->len);
+        query->holder[taken->element[i]->integer][node] = query_hash(token->str, (size_t)token->len);
     }
 }
 
-static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+static void query_replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     struct query *query = round->owner;
     redlock_node_state *state = &query->state.node[node];
     if (vote->vote != QUORUM_GRANTED)
         return;
-    take_permits(query, node, reply->element[3]);
+    query_read_permits(query, node, reply->element[3]);
     const redisReply *holder = reply->element[0];
     long long left = reply->element[1]->integer, waiters = reply->element[2]->integer;
     state->waiters = waiters < 0 ? -1 : waiters > INT32_MAX ? INT32_MAX : (int32_t)waiters;
@@ -53,7 +53,7 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
         snprintf(state->token, sizeof state->token, "%s", holder->integer == READERS ? SHARED : "(not a string)");
 }
 
-static unsigned showing(const redlock_state *state, unsigned nodes, const char *token)
+static unsigned query_count_showing(const redlock_state *state, unsigned nodes, const char *token)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < nodes; i++)
@@ -62,7 +62,7 @@ static unsigned showing(const redlock_state *state, unsigned nodes, const char *
 }
 
 /* The time until fewer nodes than a majority have the token: with N/2+1 = 3, the third longest remaining ttl. */
-static int64_t remaining(const redlock_state *state, unsigned nodes, const char *token)
+static int64_t query_remaining(const redlock_state *state, unsigned nodes, const char *token)
 {
     int64_t answer = 0;
     for (unsigned i = 0; i < nodes; i++) {
@@ -79,7 +79,7 @@ static int64_t remaining(const redlock_state *state, unsigned nodes, const char 
 }
 
 /* The slot's holder on a majority; 0: there is none. */
-static uint64_t holder_of(const struct query *query, unsigned slot, unsigned nodes)
+static uint64_t query_slot_holder(const struct query *query, unsigned slot, unsigned nodes)
 {
     const uint64_t *holder = query->holder[slot];
     for (unsigned i = 0; i < nodes; i++) {
@@ -92,27 +92,27 @@ static uint64_t holder_of(const struct query *query, unsigned slot, unsigned nod
     return 0;
 }
 
-static void sum_up_permits(struct query *query, struct rl_text semaphore)
+static void query_sum_up_permits(struct query *query, struct rl_text semaphore)
 {
     redlock_client *client = query->base.client;
     for (unsigned slot = 0; slot < REDLOCK_PERMITS_MAX; slot++) {
-        uint64_t holder = holder_of(query, slot, client->nodes->count);
+        uint64_t holder = query_slot_holder(query, slot, client->nodes->count);
         const struct rl_lease *mine =
             holder ? rl_leases_find_slot(&client->locks, semaphore.bytes, semaphore.size, slot) : NULL;
         query->state.permits_taken += holder != 0;
-        if (mine && hash_of(mine->token, REDLOCK_TOKEN_SIZE - 1) == holder)
+        if (mine && query_hash(mine->token, REDLOCK_TOKEN_SIZE - 1) == holder)
             query->state.held_by_me = 1;
     }
 }
 
-static void sum_up(struct query *query)
+static void query_sum_up(struct query *query)
 {
     redlock_state *state = &query->state;
     redlock_client *client = query->base.client;
     unsigned nodes = client->nodes->count;
     const struct rl_lease *key = query->base.lease; /* provides the key; it is never acquired */
     for (unsigned i = 0; i < nodes; i++) {
-        unsigned count = state->node[i].remaining_ms > 0 ? showing(state, nodes, state->node[i].token) : 0;
+        unsigned count = state->node[i].remaining_ms > 0 ? query_count_showing(state, nodes, state->node[i].token) : 0;
         state->free_nodes += state->node[i].remaining_ms == 0;
         if (state->node[i].waiters > 0 && (uint32_t)state->node[i].waiters > state->waiters)
             state->waiters = (uint32_t)state->node[i].waiters;
@@ -122,27 +122,27 @@ static void sum_up(struct query *query)
         memcpy(state->token, state->node[i].token, sizeof state->token);
     }
     state->locked = state->locked_nodes >= quorum_majority(nodes);
-    state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
+    state->remaining_ms = state->locked ? query_remaining(state, nodes, state->token) : 0;
     const struct rl_lease *mine = rl_leases_find(&client->locks, rl_lease_resource(key, 0).bytes, query->resource_size);
     state->held_by_me =
         mine && strcmp(mine->shared ? SHARED : rl_lease_token_text(mine), state->token) == 0 && state->locked;
-    sum_up_permits(query, rl_lease_resource(key, 0));
+    query_sum_up_permits(query, rl_lease_resource(key, 0));
 }
 
-static void decided(struct rl_round *round)
+static void query_decided(struct rl_round *round)
 {
     struct query *query = round->owner;
-    sum_up(query);
+    query_sum_up(query);
     rl_operation_complete(&query->base, rl_result_status(round->rules.verdict));
 }
 
-static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
+static void query_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     (void)result;
     returned->state = &((struct query *)operation)->state;
 }
 
-static void begin(struct query *query, const char *resource, size_t size)
+static void query_begin(struct query *query, const char *resource, size_t size)
 {
     struct rl_operation *operation = &query->base;
     struct rl_locks *locks = &operation->client->locks;
@@ -158,19 +158,19 @@ static void begin(struct query *query, const char *resource, size_t size)
     }
     struct rl_round *round = rl_round_create(locks, operation->lease, RL_COMMAND_QUERY, &terms);
     if (round)
-        round->replied = replied;
-    rl_operation_start_round(operation, round, decided);
+        round->replied = query_replied;
+    rl_operation_start_round(operation, round, query_decided);
 }
 
-static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void query_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     size_t size = arguments->size;
     redlock_result why;
     if (rl_resource_check(arguments->resource, &size, &operation->client->core.options, &why))
         rl_operation_refuse(operation, &why);
     else
-        begin((struct query *)operation, arguments->resource, size);
+        query_begin((struct query *)operation, arguments->resource, size);
 }
 
 const struct rl_operation_type rl_query = {
-    .size = sizeof(struct query), .returns_state = true, .start = start, .report = report};
+    .size = sizeof(struct query), .returns_state = true, .start = query_start, .report = query_report};

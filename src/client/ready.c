@@ -5,7 +5,7 @@
 #include "src/core/clock.h"
 #include "src/core/result.h"
 
-static int look(redlock_client *client)
+static int ready_look(redlock_client *client)
 {
     quorum_time now = rl_now();
     unsigned usable = 0, hopeless = 0, majority = quorum_majority(client->nodes->count);
@@ -19,14 +19,14 @@ static int look(redlock_client *client)
     return client->nodes->count - hopeless < majority ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM;
 }
 
-static void changed(struct rl_operation *operation)
+static void ready_changed(struct rl_operation *operation)
 {
-    operation->cause = (int16_t)look(operation->client);
+    operation->cause = (int16_t)ready_look(operation->client);
     if (operation->cause != REDLOCK_NO_QUORUM)
         rl_operation_complete(operation, operation->cause);
 }
 
-static void fill(struct rl_operation *operation, redlock_result *result)
+static void ready_fill(struct rl_operation *operation, redlock_result *result)
 {
     quorum_time now = rl_now();
     for (unsigned i = 0; i < result->nodes; i++) {
@@ -43,7 +43,7 @@ static void fill(struct rl_operation *operation, redlock_result *result)
     }
 }
 
-static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void ready_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     redlock_result why;
     operation->timer.fire = rl_operation_time_out;
@@ -53,11 +53,11 @@ static void start(struct rl_operation *operation, const struct rl_arguments *arg
         rl_operation_refuse(operation, &why);
         return;
     }
-    changed(operation);
+    ready_changed(operation);
     if (arguments->wait_ms == 0)
         rl_operation_complete(operation, operation->cause);
     rl_operation_wait(operation, arguments->wait_ms);
 }
 
 const struct rl_operation_type rl_ready = {
-    .size = sizeof(struct rl_operation), .start = start, .fill = fill, .changed = changed};
+    .size = sizeof(struct rl_operation), .start = ready_start, .fill = ready_fill, .changed = ready_changed};

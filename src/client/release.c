@@ -6,7 +6,7 @@
 #include "src/core/result.h"
 #include "src/lock/detached.h"
 
-static struct rl_round *create_round(struct rl_lease *lease, bool all_answers)
+static struct rl_round *release_create_round(struct rl_lease *lease, bool all_answers)
 {
     const struct quorum_terms terms = {
         .kind = QUORUM_RELEASE, .nodes = lease->locks->nodes->count, .all_answers = all_answers};
@@ -17,57 +17,57 @@ static struct rl_round *create_round(struct rl_lease *lease, bool all_answers)
  * The release of a late node is on its way. So the operation waits for the node, until it has been silent for
  * silence_limit_ms, which breaks its connection, and at most until the key has expired.
  */
-static void on_expiry(struct rl_timer *timer)
+static void release_on_expiry(struct rl_timer *timer)
 {
     rl_round_stop_waiting(rl_operation_of_timer(timer)->round);
 }
 
-static void overdue(struct rl_round *round)
+static void release_overdue(struct rl_round *round)
 {
     struct rl_operation *operation = round->owner;
     uint32_t ttl_ms = operation->lease->ttl_ms;
     if (operation->timer.set)
         return;
-    operation->timer.fire = on_expiry;
+    operation->timer.fire = release_on_expiry;
     rl_operation_wait(operation, ttl_ms ? ttl_ms : operation->client->core.options.max_ttl_ms);
 }
 
 /* The handle has ended already: the round continues without the operation. */
-static void stop(struct rl_operation *operation)
+static void release_stop(struct rl_operation *operation)
 {
     if (operation->round)
         operation->round->decided = operation->round->overdue = NULL;
 }
 
 /* The release of one of several handles has no round, and is not one that a majority confirmed. */
-static void drop(struct rl_operation *operation)
+static void release_drop(struct rl_operation *operation)
 {
     operation->client->core.statistics.released += operation->status == REDLOCK_OK && operation->attempts > 0;
 }
 
 /* false: no memory for the round; the operation has ended. */
-static bool begin(struct rl_operation *operation, bool all_answers)
+static bool release_begin(struct rl_operation *operation, bool all_answers)
 {
-    struct rl_round *round = create_round(operation->lease, all_answers);
+    struct rl_round *round = release_create_round(operation->lease, all_answers);
     if (round) {
-        round->overdue = overdue;
+        round->overdue = release_overdue;
         round->hands_over = !all_answers; /* not by token: the lock may not be held any more */
     }
     return rl_operation_start_round(operation, round, rl_operation_end_by_round);
 }
 
 /* Waits for every node, so that no request is in flight when the callback runs. */
-static void begin_token(struct rl_operation *operation, const char *resource, size_t size, struct rl_text token)
+static void release_begin_token(struct rl_operation *operation, const char *resource, size_t size, struct rl_text token)
 {
     int status;
     operation->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
     if (operation->lease)
-        begin(operation, true);
+        release_begin(operation, true);
     else
         rl_operation_complete(operation, status);
 }
 
-static void start_token(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void release_token_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     redlock_client *client = operation->client;
     size_t size = arguments->size;
@@ -82,14 +82,17 @@ static void start_token(struct rl_operation *operation, const struct rl_argument
     if (status)
         rl_operation_refuse(operation, &why);
     else
-        begin_token(operation, arguments->resource, size, token);
+        release_begin_token(operation, arguments->resource, size, token);
 }
 
-const struct rl_operation_type rl_release_token = {
-    .size = sizeof(struct rl_operation), .is_release = true, .start = start_token, .stop = stop, .drop = drop};
+const struct rl_operation_type rl_release_token = {.size = sizeof(struct rl_operation),
+                                                   .is_release = true,
+                                                   .start = release_token_start,
+                                                   .stop = release_stop,
+                                                   .drop = release_drop};
 
 /* Without an operation's memory; or in a close, which has released the lock or leaves it to expire. */
-static void abandon(const struct rl_arguments *arguments)
+static void release_abandon(const struct rl_arguments *arguments)
 {
     struct rl_lease *lease = arguments->lock->lease;
     rl_lease_end_handle(arguments->lock);
@@ -98,7 +101,7 @@ static void abandon(const struct rl_arguments *arguments)
     rl_lease_unref(lease);
 }
 
-static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void release_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct rl_lease *lease = arguments->lock->lease;
     bool valid = rl_lease_validity(lease) > 0, lost = atomic_load(&lease->loss);
@@ -107,7 +110,7 @@ static void start(struct rl_operation *operation, const struct rl_arguments *arg
     bool ended = lease->handles.count == 0;
     if (ended && !lost) {
         rl_lease_invalidate(lease);
-        if (!begin(operation, false))
+        if (!release_begin(operation, false))
             rl_lease_release_detached(lease);
     }
     if (lost && operation->client->core.closing) {
@@ -123,7 +126,7 @@ static void start(struct rl_operation *operation, const struct rl_arguments *arg
 
 const struct rl_operation_type rl_release = {.size = sizeof(struct rl_operation),
                                              .is_release = true,
-                                             .start = start,
-                                             .abandon = abandon,
-                                             .stop = stop,
-                                             .drop = drop};
+                                             .start = release_start,
+                                             .abandon = release_abandon,
+                                             .stop = release_stop,
+                                             .drop = release_drop};

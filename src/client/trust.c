@@ -3,14 +3,14 @@
 #include "src/core/result.h"
 #include "src/node/guard.h"
 
-static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+static void trust_replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     struct rl_node *target = &round->locks->client->nodes->node[node];
     if (vote->vote == QUORUM_GRANTED)
         rl_guard_take_reply(target, reply, round->request[node].sent, rl_node_heard(target));
 }
 
-static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void trust_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     redlock_client *client = arguments->client;
     const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = client->nodes->count};
@@ -28,8 +28,8 @@ static void start(struct rl_operation *operation, const struct rl_arguments *arg
     }
     struct rl_round *round = rl_round_create(&client->locks, operation->lease, RL_COMMAND_TRUST, &terms);
     if (round)
-        round->replied = replied;
+        round->replied = trust_replied;
     rl_operation_start_round(operation, round, rl_operation_end_by_round);
 }
 
-const struct rl_operation_type rl_trust = {.size = sizeof(struct rl_operation), .start = start};
+const struct rl_operation_type rl_trust = {.size = sizeof(struct rl_operation), .start = trust_start};

@@ -17,7 +17,7 @@ void rl_watches_end(struct rl_lease *lease)
     }
 }
 
-static void stop(struct rl_operation *operation)
+static void watch_stop(struct rl_operation *operation)
 {
     struct rl_watch *watch = (struct rl_watch *)operation;
     struct rl_watch **link = &watch->base.lease->watches;
@@ -27,25 +27,25 @@ static void stop(struct rl_operation *operation)
         *link = watch->next;
 }
 
-static void on_deadline(struct rl_timer *timer)
+static void watch_on_deadline(struct rl_timer *timer)
 {
     struct rl_operation *operation = rl_operation_of_timer(timer);
-    stop(operation);
+    watch_stop(operation);
     rl_operation_complete(operation, REDLOCK_TIMED_OUT);
 }
 
-static void report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
+static void watch_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     (void)result;
     returned->loss = (int)atomic_load(&operation->lease->loss);
 }
 
-static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
+static void watch_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct rl_watch *watch = (struct rl_watch *)operation;
     struct rl_lease *lease = arguments->lock->lease;
     operation->lease = rl_lease_ref(lease);
-    operation->timer.fire = on_deadline;
+    operation->timer.fire = watch_on_deadline;
     if (arguments->wait_ms == 0 && !atomic_load(&lease->loss)) {
         rl_operation_complete(operation, REDLOCK_TIMED_OUT); /* it has never waited: not one of the lease's */
         return;
@@ -58,5 +58,8 @@ static void start(struct rl_operation *operation, const struct rl_arguments *arg
         rl_operation_wait(operation, arguments->wait_ms);
 }
 
-const struct rl_operation_type rl_watch = {
-    .size = sizeof(struct rl_watch), .start = start, .stop = stop, .report = report, .drop = stop};
+const struct rl_operation_type rl_watch = {.size = sizeof(struct rl_watch),
+                                           .start = watch_start,
+                                           .stop = watch_stop,
+                                           .report = watch_report,
+                                           .drop = watch_stop};

@@ -1,8 +1,15 @@
-/* The process that created a client. Its forked children have the client's memory, but not its connections. */
+/*
+ * Who calls: the process that created a client, whose forked children have the client's memory but not its connections;
+ * the calling thread, and its protection from pthread_cancel(3); and the owner of a lock, whose acquires alone re-enter
+ * it (see "Re-entrancy" in docs/design.md).
+ */
 #ifndef RL_PROCESS_H
 #define RL_PROCESS_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "redlock/redlock.h"
 
 /* A page that the kernel wipes in a forked child, so recognizing the child takes one read and no system call. */
 typedef const volatile unsigned char rl_process;
@@ -15,6 +22,45 @@ void rl_process_free(rl_process *owner); /* may be NULL */
 static inline bool rl_process_is(rl_process *owner)
 {
     return *owner == 1;
+}
+
+/* The calling thread's number, from 1. It is never reused in the process; the system reuses a pthread_t. */
+uint64_t rl_thread_id(void);
+
+/* Defers pthread_cancel(3) of the calling thread until the returned state is restored. */
+int rl_thread_disable_cancel(void);
+void rl_thread_restore_cancel(int state);
+
+/* The kinds are separate name spaces: a thread's number never equals a caller's pointer. */
+enum rl_owner_kind { RL_OWNER_NONE, RL_OWNER_THREAD, RL_OWNER_GIVEN };
+
+struct rl_owner {
+    enum rl_owner_kind kind;
+    uint64_t value;
+};
+
+static inline struct rl_owner rl_owner_none(void)
+{
+    return (struct rl_owner){RL_OWNER_NONE, 0};
+}
+
+static inline struct rl_owner rl_owner_thread(void)
+{
+    return (struct rl_owner){RL_OWNER_THREAD, rl_thread_id()};
+}
+
+/* The owner by the options; without one there, `caller`: the calling thread, or no owner. */
+static inline struct rl_owner rl_owner_of(const redlock_acquire_options *options, struct rl_owner caller)
+{
+    if (options->reentry == REDLOCK_REENTRY_NEVER)
+        return rl_owner_none();
+    return options->owner ? (struct rl_owner){RL_OWNER_GIVEN, (uintptr_t)options->owner} : caller;
+}
+
+/* No acquire re-enters a lock without an owner: "no owner" does not equal itself. */
+static inline bool rl_owner_is(struct rl_owner owner, struct rl_owner other)
+{
+    return owner.kind != RL_OWNER_NONE && owner.kind == other.kind && owner.value == other.value;
 }
 
 #endif

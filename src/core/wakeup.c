@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "src/core/thread.h"
+#include "src/core/process.h"
 
 struct rl_wakeup *rl_wakeup_create(void)
 {

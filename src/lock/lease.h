@@ -9,7 +9,7 @@
 #include "quorum/lease.h"
 #include "quorum/round.h"
 #include "redlock/redlock.h"
-#include "src/core/owner.h"
+#include "src/core/process.h"
 #include "src/core/timer.h"
 #include "src/lock/names.h"
 #include "src/node/limits.h"

@@ -9,7 +9,7 @@ enum { CALLS = 3 };
 static struct rl_calls calls;
 static struct rl_call call[CALLS];
 static struct rl_wakeup *wakeup;
-static unsigned order[CALLS], ran;
+static unsigned order[CALLS + 1], ran;
 
 static void note(struct rl_call *run)
 {

@@ -25,9 +25,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TTL_MS = 1500, DRIFT_MS = TTL_MS / 100 + 2, NODES = 3, AT_ONCE = 7 };
+enum { NODES = 3, AT_ONCE = 7 };
+
+static int ttl_ms = 1500;
+
 /* A renewal starts no earlier than this after the previous one: a third of the ttl minus its jitter. */
-enum { UNTIL_RENEWAL_MS = 350 };
+static double until_renewal_ms(void)
+{
+    return 0.23 * ttl_ms;
+}
 
 #define NAME real_key("trial")
 
@@ -110,6 +116,36 @@ _Noreturn static void be_stamper(const char *path)
     stamp(stamps, process);
 }
 
+/* --- A crowd: processes that ignore SIGTERM, half of them in their own sessions --- */
+
+enum { CROWD_MOST = 4000, CROWD = 300 };
+
+struct crowd {
+    atomic_int count;
+    atomic_int pid[CROWD_MOST];
+};
+
+/* This program, started with the name of a file and a number. */
+_Noreturn static void be_crowd(const char *path, int count)
+{
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    struct crowd *crowd = mmap(NULL, sizeof *crowd, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (crowd == MAP_FAILED)
+        _exit(99);
+    signal(SIGTERM, SIG_IGN);
+    for (int i = 0; i < count; i++)
+        if (fork() == 0) {
+            if (i % 2)
+                setsid();
+            atomic_store(&crowd->pid[i], getpid());
+            atomic_fetch_add(&crowd->count, 1);
+            for (;;)
+                pause();
+        }
+    for (;;)
+        pause();
+}
+
 /* --- Trials --- */
 
 struct trial {
@@ -129,15 +165,16 @@ struct trial {
 
 /* --- Set-up --- */
 
-static void map_stamps(struct trial *trial)
+static void *map(struct trial *trial, size_t size)
 {
     int file = memfd_create("stamps", 0); /* inherited, so the command opens it by its name in /proc */
-    if (file < 0 || ftruncate(file, sizeof(struct stamps)) != 0)
+    if (file < 0 || ftruncate(file, (off_t)size) != 0)
         fixture_fail("memfd_create: %s", strerror(errno));
-    trial->stamps = mmap(NULL, sizeof(struct stamps), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (trial->stamps == MAP_FAILED)
+    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED)
         fixture_fail("mmap: %s", strerror(errno));
     snprintf(trial->path, sizeof trial->path, "/proc/%d/fd/%d", (int)getpid(), file);
+    return mapped;
 }
 
 static bool all_stamped(void *arg)
@@ -165,7 +202,7 @@ static bool begin(struct trial *trial)
 {
     trial->cluster = cluster_create(NODES, NULL);
     scene_trust(cluster_nodes_string(trial->cluster));
-    map_stamps(trial);
+    trial->stamps = map(trial, sizeof(struct stamps));
     program_setting = (struct program_setting){.nodes = cluster_nodes_string(trial->cluster)};
     trial->fixtures = count_children();
     trial->program =
@@ -211,7 +248,7 @@ static double latest_end(struct trial *trial)
         double end = shown_end(trial, i);
         latest = end > latest ? end : latest;
     }
-    return latest - DRIFT_MS;
+    return latest - ttl_ms / 100 - 2;
 }
 
 struct renewal {
@@ -227,7 +264,7 @@ static bool is_renewed(void *arg)
     if (is_lost(renewal->trial))
         return true;
     for (size_t i = 0; i < NODES; i++) {
-        if (shown_end(renewal->trial, i) < renewal->before[i] + UNTIL_RENEWAL_MS / 2.0) {
+        if (shown_end(renewal->trial, i) < renewal->before[i] + until_renewal_ms() / 2) {
             renewal->not_yet_ms = now;
             return false;
         }
@@ -265,7 +302,7 @@ static bool strike_behind_renewal(struct trial *trial)
         cluster_stop(trial->cluster, i);
     signal_processes(trial, trial->fate->stopped, SIGSTOP);
     signal_processes(trial, trial->fate->killed, SIGKILL);
-    return boot_ms() - renewed_ms < UNTIL_RENEWAL_MS && !is_lost(trial);
+    return boot_ms() - renewed_ms < until_renewal_ms() && !is_lost(trial);
 }
 
 /* --- Leftover processes --- */
@@ -274,7 +311,7 @@ static bool strike_behind_renewal(struct trial *trial)
 static void follow_renewal(struct trial *trial)
 {
     bool holder_runs = !((trial->fate->killed | trial->fate->stopped) & HOLDER);
-    if (!holder_runs || trial->fate->nodes_stopped || boot_ms() < trial->end_ms - TTL_MS / 5.0)
+    if (!holder_runs || trial->fate->nodes_stopped || boot_ms() < trial->end_ms - ttl_ms / 5.0)
         return;
     double end_ms = latest_end(trial);
     if (end_ms > boot_ms()) /* otherwise the key is gone */
@@ -398,8 +435,73 @@ TEST(trials, no_process_of_the_tree_outlives_the_lock)
     printf("%u trials; the last process died %.1f ms before the end of the lock at the latest\n", all, worst_ms);
 }
 
+static int crowd_size(void)
+{
+    const char *text = getenv("REDLOCK_CROWD");
+    int size = text ? atoi(text) : CROWD;
+    return size < 1 ? 1 : size > CROWD_MOST ? CROWD_MOST : size;
+}
+
+struct living {
+    struct crowd *crowd;
+    int first; /* the processes before it have ended */
+    double last_ms;
+};
+
+static bool crowd_is_there(void *arg)
+{
+    const struct living *living = arg;
+    return atomic_load(&living->crowd->count) == crowd_size();
+}
+
+/* Zombies count: they are reaped as soon as the holder runs. */
+static bool crowd_is_gone(void *arg)
+{
+    struct living *living = arg;
+    double now = boot_ms();
+    while (living->first < crowd_size() && program_is_gone(atomic_load(&living->crowd->pid[living->first])))
+        living->first++;
+    if (living->first < crowd_size())
+        living->last_ms = now;
+    return living->first == crowd_size();
+}
+
+/* The walk over the tree takes long, so SIGKILL begins early. REDLOCK_CROWD: the number of processes. */
+TEST(trials, a_large_tree_does_not_outlive_the_lock)
+{
+    struct trial trial = {.fate = &fates[0]};
+    ttl_ms = 5000;
+    trial.cluster = cluster_create(NODES, NULL);
+    scene_trust(cluster_nodes_string(trial.cluster));
+    struct living living = {.crowd = map(&trial, sizeof(struct crowd))};
+    program_setting = (struct program_setting){.nodes = cluster_nodes_string(trial.cluster)};
+    trial.program = program_start("run --ttl 5s --grace 2s --timeout 500ms --on-lost 'echo $REDLOCK_LOSS' " NAME
+                                  " -- /proc/%d/exe %s %d",
+                                  (int)getpid(), trial.path, crowd_size());
+    ck_assert(wait_until(crowd_is_there, &living, PROGRAM_SOON_MS));
+    for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
+        trial.processes[i] = program_process(trial.program, (enum program_process)i);
+    while (!strike_behind_renewal(&trial)) {
+        ck_assert_msg(!is_lost(&trial), "%s", program_errors(trial.program));
+        cluster_resume_all(trial.cluster);
+    }
+    lateness_begin();
+    ck_assert(wait_until(crowd_is_gone, &living, PROGRAM_SOON_MS));
+    note_delays(&trial);
+    double woken_ms = lateness_end_ms(), margin_ms = trial.end_ms - living.last_ms;
+    double late_ms = woken_ms > trial.late_ms ? woken_ms : trial.late_ms;
+    cluster_resume_all(trial.cluster);
+    program_exits(trial.program, LOST);
+    printf("%d processes: the last one was there %.1f ms before the end of the lock; the machine was late by %.1f ms\n",
+           crowd_size(), margin_ms, late_ms);
+    ck_assert_msg(margin_ms + late_ms > 0, "alive %.1f ms after the end of the lock", -margin_ms);
+    ck_assert_str_eq(program_output(trial.program), margin_ms > 50 ? "ended\n" : program_output(trial.program));
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3)
+        be_crowd(argv[1], atoi(argv[2]));
     if (argc == 2)
         be_stamper(argv[1]);
     return real_run(registered_suite("cli_trial"), true);

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,35 @@ TEST(tree, a_group_is_signalled_only_while_the_tree_is_in_it)
     cli_tree_signal_group(&foreign, SIGKILL);
     cli_tree_signal_group(&own, SIGKILL);
     reap_all();
+}
+
+/* In a new namespace of processes, whose /proc is still the old one's. */
+_Noreturn static void kill_by_group(void)
+{
+    int status = 0;
+    pid_t child = start(wait_in_group, 1);
+    cli_tree_kill(&(struct cli_tree){.root = getpid(), .group = child});
+    alarm(WAIT_S / 2); /* as process 1 of the namespace it ends with its parent */
+    _exit(waitpid(child, &status, 0) == child && WIFSIGNALED(status) ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+TEST(tree, without_a_proc_of_its_own_the_group_is_killed)
+{
+    int status;
+    if (geteuid() != 0)
+        return; /* a namespace needs root */
+    become_reaper();
+    pid_t outer = fork();
+    if (outer == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pid_t inner = unshare(CLONE_NEWPID) == 0 ? fork() : -1;
+        if (inner == 0)
+            kill_by_group();
+        alarm(WAIT_S / 2);
+        _exit(inner > 0 && waitpid(inner, &status, 0) == inner ? WEXITSTATUS(status) : EXIT_FAILURE);
+    }
+    ck_assert_int_eq(waitpid(outer, &status, 0), outer);
+    ck_assert_int_eq(status, 0);
 }
 
 TEST(tree, a_zombie_does_not_live)

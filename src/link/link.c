@@ -11,8 +11,7 @@
 #include "src/core/memory.h"
 #include "src/link/sigpipe.h"
 
-#define OUTPUT_FIRST (64 * 1024)  /* takes a whole handshake */
-#define OUTPUT_KEPT  (256 * 1024) /* an empty buffer that is larger is reduced to the first size */
+#define OUTPUT_KEPT (256 * 1024) /* an empty buffer that is larger is reduced to the first size */
 
 /* --------------------------------------------------------------------------------------------------------- the list */
 
@@ -123,11 +122,11 @@ static bool resize(struct rl_link *link, size_t size)
     return true;
 }
 
-bool rl_link_init(struct rl_link *link, struct rl_writes *writes)
+bool rl_link_init(struct rl_link *link, struct rl_writes *writes, size_t first)
 {
     assert(!link->context && !link->output.bytes);
     link->writes = writes;
-    return resize(link, OUTPUT_FIRST);
+    return resize(link, first);
 }
 
 static bool make_room(struct rl_link *link, size_t size)
@@ -190,7 +189,7 @@ static void end_of_output(struct rl_link *link)
         return;
     output->written = output->released = output->used = 0;
     if (output->size > OUTPUT_KEPT)
-        resize(link, OUTPUT_FIRST);
+        resize(link, RL_OUTPUT_FIRST);
 }
 
 static void write_plain(struct rl_link *link)
@@ -301,7 +300,7 @@ static void deliver(struct rl_link *link)
         redisAsyncFree(link->doomed);
         link->doomed = NULL;
     } else if (rl_reader_is_exceeded(&link->reader, hiredis)) {
-        end(link, "sent a reply of more than %d KiB, or nested too deep", RL_REPLY_MAX / 1024);
+        end(link, "sent a reply of more than %zu KiB, or nested too deep", link->type->reply_max / 1024);
     } else if (status != REDIS_OK) {
         end(link, "the connection broke: %.60s", hiredis->errstr);
     }
@@ -481,7 +480,7 @@ bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, const s
     if (!link->context)
         return false;
     attach(link);
-    rl_reader_attach(&link->reader, link->context->c.reader);
+    rl_reader_attach(&link->reader, link->context->c.reader, type->reply_max);
     if (link->tls && !start_tls(link, why)) {
         rl_link_close(link);
         return false;

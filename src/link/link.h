@@ -26,6 +26,7 @@
 #include "src/link/tls.h"
 
 #define RL_LINK_TEXT_SIZE 96
+#define RL_OUTPUT_FIRST   (64 * 1024) /* a buffer that takes a whole handshake */
 
 struct rl_link;
 
@@ -48,6 +49,7 @@ struct rl_link_end {
 
 /* The owner's functions. Each of them may close the link. */
 struct rl_link_type {
+    size_t reply_max; /* bytes of a reply; a larger one ends the link */
     void (*connected)(struct rl_link *link);
     /* The server owes a reply. Bytes that it sends otherwise end the link. */
     bool (*expects)(const struct rl_link *link);
@@ -90,8 +92,9 @@ struct rl_link_target {
     struct rl_tls *tls; /* NULL: without TLS */
 };
 
-/* Allocates the buffer, so that a link can be opened and used while no memory is left. false: no memory. */
-bool rl_link_init(struct rl_link *link, struct rl_writes *writes);
+/* Allocates the buffer, of this many bytes at first, so that a link can be opened and used while no memory is left.
+ * false: no memory. */
+bool rl_link_init(struct rl_link *link, struct rl_writes *writes, size_t first);
 
 /* Starts to connect. false: it failed at once; `end` has the reason, and ended() is not called. */
 bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, const struct rl_link_target *target,

@@ -26,8 +26,8 @@ static bool spend(struct rl_reader *reader, const redisReadTask *task, size_t by
 {
     if (!task->parent)
         reader->spent = 0;
-    assert(reader->spent <= RL_REPLY_MAX);
-    if (bytes > RL_REPLY_MAX - reader->spent || depth(task) > RL_NESTING_MAX) {
+    assert(reader->spent <= reader->most);
+    if (bytes > reader->most - reader->spent || depth(task) > RL_NESTING_MAX) {
         reader->exceeded = true;
         return false;
     }
@@ -85,12 +85,13 @@ static void *create_array(const redisReadTask *task, elements_type elements)
     struct rl_reader *reader = task->privdata;
     size_t each = sizeof(redisReply) + sizeof(redisReply *);
     size_t count = (size_t)elements;
-    size_t bytes = count > RL_REPLY_MAX / each ? RL_REPLY_MAX + 1 : count * each;
+    size_t bytes = count > reader->most / each ? reader->most + 1 : count * each;
     return spend(reader, task, bytes) ? reader->original->createArray(task, elements) : NULL;
 }
 
-void rl_reader_attach(struct rl_reader *reader, redisReader *hiredis)
+void rl_reader_attach(struct rl_reader *reader, redisReader *hiredis, size_t most)
 {
+    reader->most = most;
     memset(&reader->reply, 0, sizeof reader->reply);
     reader->original = hiredis->fn;
     reader->functions = *hiredis->fn;
@@ -107,7 +108,7 @@ void rl_reader_attach(struct rl_reader *reader, redisReader *hiredis)
 
 bool rl_reader_is_exceeded(const struct rl_reader *reader, const redisReader *hiredis)
 {
-    return reader->exceeded || hiredis->len > RL_REPLY_MAX;
+    return reader->exceeded || hiredis->len - hiredis->pos > reader->most;
 }
 
 void rl_reader_free(const struct rl_reader *reader, void *reply)

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes of a reply, parsed or still in the reader's buffer. */
+/* The most bytes of a reply to a request. */
 #define RL_REPLY_MAX (1024 * 1024)
 /* Arrays in arrays. hiredis 0.14 supports no more; later versions do, and recurse when they free the reply. */
 #define RL_NESTING_MAX 7
@@ -23,6 +23,7 @@
 struct rl_reader {
     redisReplyObjectFunctions functions; /* hiredis' functions, except those that create strings, numbers and arrays */
     const redisReplyObjectFunctions *original;
+    size_t most;  /* bytes of a reply, parsed or still in hiredis' buffer */
     size_t spent; /* bytes of the present reply */
     bool exceeded;
     redisReply reply; /* the present reply, unless it was allocated */
@@ -30,7 +31,7 @@ struct rl_reader {
 };
 
 /* Call it before the reader's first data. It must live as long as hiredis' reader. */
-void rl_reader_attach(struct rl_reader *reader, redisReader *hiredis);
+void rl_reader_attach(struct rl_reader *reader, redisReader *hiredis, size_t most);
 
 /* The present reply exceeds a limit. Check it after each read. */
 bool rl_reader_is_exceeded(const struct rl_reader *reader, const redisReader *hiredis);

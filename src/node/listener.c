@@ -1,37 +1,25 @@
 #include "src/node/listener.h"
 
 #include <assert.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "src/core/clock.h"
-#include "src/link/sigpipe.h"
 #include "src/node/guard.h"
 #include "src/node/handshake.h"
+#include "src/node/limits.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
-static void start_watcher(struct rl_listener *listener)
-{
-    ev_io_start(listener->node->nodes->core->loop, &listener->watcher);
-}
-
-static void stop_watcher(struct rl_listener *listener)
-{
-    ev_io_stop(listener->node->nodes->core->loop, &listener->watcher);
-}
+_Static_assert(RL_MESSAGE_MAX >= 256 + RL_CHANNEL_SIZE + REDLOCK_TOKEN_MAX + 128 + REDLOCK_RESOURCE_MAX +
+                                     RL_SUFFIX_MAX + RL_MARKER_LAST + 128 + 3 * sizeof(redisReply),
+               "a message holds a hand-over: token, numbers, key and proof");
 
 static void disconnect(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
     bool was_up = listener->up;
-    if (listener->context) {
-        stop_watcher(listener);
-        redisFree(listener->context);
-        listener->context = NULL;
-        listener->tls = NULL; /* freed with it */
-    }
+    rl_link_close(&listener->link);
     listener->up = false;
     if (was_up)
         node->nodes->events->listening(node->nodes->client, node->index, false);
@@ -58,7 +46,7 @@ static bool is(const redisReply *reply, const char *word)
 static void subscribed(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
-    assert(listener->context);
+    assert(rl_link_is_open(&listener->link));
     listener->up = true;
     listener->failures = 0;
     listener->error[0] = '\0';
@@ -133,148 +121,82 @@ static bool take(struct rl_listener *listener, const redisReply *reply)
     return true;
 }
 
-static bool take_all(struct rl_listener *listener)
-{
-    void *reply = NULL;
-    while (listener->context) {
-        if (redisReaderGetReply(listener->context->reader, &reply) != REDIS_OK)
-            return false;
-        if (!reply)
-            return !rl_reader_is_exceeded(&listener->reader, listener->context->reader);
-        bool taken = take(listener, reply);
-        rl_reader_free(&listener->reader, reply);
-        if (!taken)
-            return false;
-    }
-    return true; /* the handling of a message closed it */
-}
-
 /* ------------------------------------------------------------------------------------------------------- connection */
 
-static void watch(struct rl_listener *listener, int events)
+static struct rl_listener *listener_of(struct rl_link *link)
 {
-    if ((listener->watcher.events & (EV_READ | EV_WRITE)) == events)
-        return;
-    stop_watcher(listener);
-    ev_io_set(&listener->watcher, listener->context->fd, events);
-    start_watcher(listener);
+    return (struct rl_listener *)(void *)((char *)link - offsetof(struct rl_listener, link));
 }
 
-/* TLS reports when it needs a writable socket. While it waits for the server, write interest would only spin the
- * loop. */
-static bool waits_to_write(const struct rl_listener *listener)
+static void on_connected(struct rl_link *link)
 {
-    return listener->unwritten && (!listener->tls || rl_tls_wants_to_write(listener->tls));
+    (void)link; /* what is queued leaves now */
 }
 
-static bool write_out(struct rl_listener *listener)
+static bool expects_message(const struct rl_link *link)
 {
-    int done = 0;
-    bool written = redisBufferWrite(listener->context, &done) == REDIS_OK;
-    listener->unwritten = !done;
-    return written;
+    (void)link;
+    return true;
 }
 
-static bool read_in(struct rl_listener *listener)
+static void on_replied(struct rl_link *link, const redisReply *reply)
 {
-    return redisBufferRead(listener->context) == REDIS_OK && take_all(listener);
+    if (!take(listener_of(link), reply))
+        failed(listener_of(link));
 }
 
-/* Reading over TLS can write, too, and can unblock the pending write. */
-static bool exchange(struct rl_listener *listener, int events)
+static void on_ended(struct rl_link *link, const struct rl_link_end *why)
 {
-    struct rl_sigpipe guard;
-    if (!listener->tls && !(events & EV_WRITE))
-        return read_in(listener); /* a message: nothing is written */
-    rl_sigpipe_block(&guard);
-    rl_tls_enter();
-    bool good = !(events & EV_WRITE) || write_out(listener);
-    good = good && (!(events & EV_READ) || read_in(listener));
-    if (good && listener->context && listener->tls && listener->unwritten)
-        good = write_out(listener);
-    rl_tls_leave();
-    rl_sigpipe_restore(&guard, !good);
-    return good;
+    (void)why; /* the first link of the node reports the same */
+    failed(listener_of(link));
 }
 
-static void on_event(struct ev_loop *loop, ev_io *watcher, int events)
+static bool send(struct rl_link *link, const struct rl_command *command)
 {
-    (void)loop;
-    struct rl_listener *listener = watcher->data;
-    if (!rl_process_is(listener->node->nodes->core->owner))
-        return;
-    if (!exchange(listener, events))
-        failed(listener);
-    else if (listener->context)
-        watch(listener, waits_to_write(listener) ? EV_READ | EV_WRITE : EV_READ);
+    if (!rl_link_append(link, command->bytes, command->length))
+        return false;
+    rl_link_release(link, command->length);
+    return true;
 }
 
-static bool start_tls(struct rl_listener *listener)
+static bool send_commands(struct rl_listener *listener)
 {
-    struct rl_node *node = listener->node;
-    char error[RL_NODE_TEXT_SIZE];
-    bool permanent;
-    listener->tls = NULL;
-    if (!node->address.tls)
-        return true;
-    struct rl_sigpipe guard;
-    rl_sigpipe_block(&guard); /* TLS writes at once */
-    rl_tls_enter();
-    listener->tls =
-        rl_tls_start(node->nodes->tls, listener->context, node->address.host, error, sizeof error, &permanent);
-    rl_tls_leave();
-    rl_sigpipe_restore(&guard, !listener->tls);
-    return listener->tls;
-}
-
-static bool queue_commands(struct rl_listener *listener)
-{
-    struct rl_nodes *nodes = listener->node->nodes;
     struct rl_command auth = {0}, subscribe = {0};
     int authenticates = rl_handshake_auth(listener->node, &auth);
     rl_command_add_text(&subscribe, "SUBSCRIBE");
-    rl_command_add_text(&subscribe, nodes->channel);
-    bool queued = authenticates >= 0 && rl_command_format(&subscribe);
-    if (queued && authenticates > 0)
-        queued = redisAppendFormattedCommand(listener->context, auth.bytes, auth.length) == REDIS_OK;
-    queued = queued && redisAppendFormattedCommand(listener->context, subscribe.bytes, subscribe.length) == REDIS_OK;
+    rl_command_add_text(&subscribe, listener->node->nodes->channel);
+    bool sent = authenticates >= 0 && rl_command_format(&subscribe) &&
+                (authenticates == 0 || send(&listener->link, &auth)) && send(&listener->link, &subscribe);
     listener->replies_left = authenticates > 0;
     rl_handshake_auth_free(&auth);
     rl_command_free(&subscribe);
-    return queued;
+    return sent;
 }
 
 static void connect_now(struct rl_listener *listener)
 {
+    static const struct rl_link_type type = {.reply_max = RL_MESSAGE_MAX,
+                                             .connected = on_connected,
+                                             .expects = expects_message,
+                                             .replied = on_replied,
+                                             .ended = on_ended};
     struct rl_node *node = listener->node;
-    const char *path = node->address.path;
-    assert(!listener->context && !listener->up && rl_node_is_ready(node));
-    listener->context =
-        path[0] ? redisConnectUnixNonBlock(path) : redisConnectNonBlock(node->attempts.peer, node->address.port);
-    if (!listener->context || listener->context->err) {
-        if (listener->context)
-            redisFree(listener->context);
-        listener->context = NULL;
-        failed(listener);
-        return;
-    }
-    fcntl(listener->context->fd, F_SETFD, FD_CLOEXEC);
-    if (!path[0]) /* there are no heartbeats that would find out that the peer is gone */
-        redisEnableKeepAlive(listener->context);
-    rl_reader_attach(&listener->reader, listener->context->reader);
-    ev_io_init(&listener->watcher, on_event, listener->context->fd, EV_WRITE);
-    listener->watcher.data = listener;
-    start_watcher(listener);
+    struct rl_link_end why;
+    const struct rl_link_target target = {.path = node->address.path,
+                                          .numeric = node->attempts.peer,
+                                          .port = node->address.port,
+                                          .host = node->address.host,
+                                          .tls = node->address.tls ? node->nodes->tls : NULL};
+    assert(!rl_link_is_open(&listener->link) && !listener->up && rl_node_is_ready(node));
     rl_timer_set(&node->nodes->core->timers, &listener->timer, quorum_time_add(rl_now(), node->attempts.timeout));
-    listener->unwritten = true;
-    if (!start_tls(listener) || !queue_commands(listener))
+    if (!rl_link_open(&listener->link, &type, &target, &why) || !send_commands(listener))
         failed(listener);
 }
 
 static void on_timer(struct rl_timer *timer)
 {
     struct rl_listener *listener = (struct rl_listener *)(void *)((char *)timer - offsetof(struct rl_listener, timer));
-    if (listener->context)
+    if (rl_link_is_open(&listener->link))
         failed(listener); /* not up in time */
     else if (listener->wanted && rl_node_is_ready(listener->node))
         connect_now(listener);
@@ -286,16 +208,16 @@ void rl_listener_init(struct rl_listener *listener, struct rl_node *node)
     listener->timer.fire = on_timer;
 }
 
-/* A listener ends with the node's first connection, because it cannot notice by itself that its server hangs. */
+/* A listener ends with the node's first connection, because it does not notice by itself that its server hangs. */
 void rl_listener_node_changed(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
     bool possible = listener->wanted && rl_node_is_ready(node);
-    if (!possible && listener->context) {
+    if (!possible && rl_link_is_open(&listener->link)) {
         rl_timer_stop(&node->nodes->core->timers, &listener->timer);
         disconnect(listener);
     }
-    if (possible && !listener->context && !listener->timer.set)
+    if (possible && !rl_link_is_open(&listener->link) && !listener->timer.set)
         rl_timer_set(&node->nodes->core->timers, &listener->timer, rl_now()); /* later, not inside the node's change */
 }
 
@@ -313,6 +235,15 @@ void rl_listeners_start(struct rl_nodes *nodes)
         if (listener->wanted)
             continue;
         listener->wanted = true;
+        rl_listener_node_changed(listener);
+    }
+}
+
+void rl_listeners_renew(struct rl_nodes *nodes, quorum_nodes silent)
+{
+    for (quorum_nodes left = silent & rl_listeners_up(nodes); left; left &= left - 1) {
+        struct rl_listener *listener = &nodes->node[__builtin_ctz(left)].listener;
+        disconnect(listener);
         rl_listener_node_changed(listener);
     }
 }

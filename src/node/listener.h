@@ -1,31 +1,28 @@
 /*
- * The second connection to a node, opened for the client's first waiter. It is subscribed to the client's channel. It
- * uses hiredis' plain context and reader, because the asynchronous one aborts the process on an unexpected message.
+ * A node's messages: a second link, opened for the client's first waiter, that is subscribed to the client's channel. It
+ * follows the first link, whose heartbeats notice that the server hangs. Connections that break in one direction alone
+ * are noticed by a waiter that was handed a lock without a message.
  */
 #ifndef RL_LISTENER_H
 #define RL_LISTENER_H
 
-#include <ev.h>
-#include <hiredis/hiredis.h>
 #include <stdbool.h>
 
 #include "quorum/tally.h"
 #include "redlock/redlock.h"
 #include "src/core/timer.h"
 #include "src/link/link.h"
-#include "src/link/reader.h"
 
 struct rl_node;
 struct rl_nodes;
-struct ssl_st;
+
+/* The largest message: a hand-over of the longest key, with the largest proof. */
+#define RL_MESSAGE_MAX     4096
+#define RL_LISTENER_OUTPUT 512 /* bytes of the link's buffer at first */
 
 struct rl_listener {
     struct rl_node *node;
-    redisContext *context;
-    struct rl_reader reader;
-    struct ssl_st *tls; /* of a connection with TLS */
-    bool unwritten;     /* data is left to write */
-    ev_io watcher;
+    struct rl_link link;
     struct rl_timer timer; /* deadline to be up, or the next attempt */
     unsigned failures;
     unsigned replies_left; /* to commands before SUBSCRIBE */
@@ -40,6 +37,9 @@ void rl_listener_init(struct rl_listener *listener, struct rl_node *node);
 void rl_listener_node_changed(struct rl_listener *listener);
 
 void rl_listener_close(struct rl_listener *listener);
+
+/* Subscribes anew on these nodes, whose messages do not arrive although the connection is up. */
+void rl_listeners_renew(struct rl_nodes *nodes, quorum_nodes silent);
 
 /* Opens the listeners of all nodes, which stay open. */
 void rl_listeners_start(struct rl_nodes *nodes);

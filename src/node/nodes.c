@@ -51,7 +51,8 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
     if (!rl_attest_open(nodes))
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the proofs of grants");
     for (unsigned i = 0; i < nodes->count; i++)
-        if (!rl_link_init(&nodes->node[i].link, &nodes->writes))
+        if (!rl_link_init(&nodes->node[i].link, &nodes->writes, RL_OUTPUT_FIRST) ||
+            !rl_link_init(&nodes->node[i].listener.link, &nodes->writes, RL_LISTENER_OUTPUT))
             return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the connections");
     for (unsigned i = 0; i < nodes->count; i++) {
         rl_node_open(&nodes->node[i], nodes, i, &addresses[i]);
@@ -73,8 +74,10 @@ void rl_nodes_close(struct rl_nodes *nodes)
 
 void rl_nodes_free(struct rl_nodes *nodes)
 {
-    for (unsigned i = 0; i < nodes->count; i++)
+    for (unsigned i = 0; i < nodes->count; i++) {
         rl_link_free(&nodes->node[i].link);
+        rl_link_free(&nodes->node[i].listener.link);
+    }
     rl_attest_close(nodes);
     rl_tls_destroy(nodes->tls, &nodes->core->allocator);
     rl_core_free(nodes->core, nodes);

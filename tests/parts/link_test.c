@@ -86,8 +86,11 @@ static void turn(void)
 
 static void connect_link(struct rl_link *link)
 {
-    static const struct rl_link_type type = {
-        .connected = on_connected, .expects = expects, .replied = on_replied, .ended = on_ended};
+    static const struct rl_link_type type = {.reply_max = RL_REPLY_MAX,
+                                             .connected = on_connected,
+                                             .expects = expects,
+                                             .replied = on_replied,
+                                             .ended = on_ended};
     const struct rl_link_target target = {
         .path = "", .numeric = "127.0.0.1", .port = fake_server_port(server), .host = "127.0.0.1"};
     struct rl_link_end end;
@@ -113,7 +116,7 @@ static void setup(void)
     replies = ended = 0;
     closed_by_reply = NULL;
     for (unsigned i = 0; i < LINKS; i++) {
-        ck_assert(rl_link_init(&links[i], &writes));
+        ck_assert(rl_link_init(&links[i], &writes, RL_OUTPUT_FIRST));
         connect_link(&links[i]);
     }
     wait_for_connections();

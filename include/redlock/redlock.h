@@ -713,7 +713,8 @@ typedef struct redlock_statistics {
     uint32_t locks_held;               /* now */
     uint32_t operations_pending;       /* now */
     redlock_histogram acquire_latency; /* of successful acquires */
-    uint64_t reserved[8];
+    uint64_t messages_dropped;         /* of nodes: hand-overs that are no answer to an offer of this client */
+    uint64_t reserved[7];
 } redlock_statistics;
 
 /* Copies the counters. Returns OK, INVALID. */

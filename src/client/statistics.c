@@ -129,6 +129,8 @@ static const struct metric metrics[] = {
     COUNTER("late_grants_undone_total", "Grants that arrived after their attempt had failed.", late_grants),
     COUNTER("unattested_grants_total", "Grants that did not count because the node's marker had changed.", unattested),
     COUNTER("undos_dropped_total", "Undos dropped before their node executed them.", undos_dropped),
+    COUNTER("messages_dropped_total", "Messages of hand-overs that answered no offer of this client.",
+            messages_dropped),
     COUNTER("node_clock_jumps_total", "Clock jumps of nodes.", node_clock_jumps),
     COUNTER("quarantines_total", "Quarantines of nodes that may have lost locks.", quarantines),
     GAUGE("locks_held", "Locks held now.", locks_held),

@@ -70,41 +70,21 @@ quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_round *won)
     if (!offer)
         return listed;
     if (won == offer) { /* nodes that have not handed it over yet will, or dequeue it on the release */
-        rl_lease_unref(queue->handed);
-        queue->handed = rl_lease_ref(won->lease);
         listed = won->lease->may_hold & ~won->lease->queueing.offered;
         rl_round_leave(close_offer(queue));
         return listed;
     }
     /* A node that granted the attempt has removed the offer. Any other may have handed the lock over, and its message
      * may be lost: without the withdrawal its key would stay until the ttl ends. */
-    if (won)
-        offer->lease->may_hold &= ~won->rules.tally.voted[QUORUM_GRANTED];
+    quorum_nodes removed = won ? won->rules.tally.voted[QUORUM_GRANTED] : 0;
+    offer->lease->may_hold &= ~removed;
+    offer->lease->queueing.offered &= ~removed;
     listed &= ~offer->lease->may_hold;
     if (offer->lease->may_hold || listed)
         rl_handover_withdraw(queue);
     else
         rl_round_leave(close_offer(queue));
     return listed;
-}
-
-/* A grant that no waiter counts: its waiter has withdrawn the offer, or has got the lock by an attempt. */
-static void undo(struct rl_locks *locks, unsigned node, const struct rl_handed *handed, struct rl_text resource)
-{
-    int status;
-    struct rl_lease *held = rl_leases_find_token(locks, resource.bytes, resource.size, handed->value);
-    if (held) { /* one more grant of this lock */
-        held->may_hold |= quorum_node(node);
-        return;
-    }
-    if (locks->nodes->node[node].flight.sent.count >= locks->core->options.pending_max)
-        return; /* the key expires by itself; a server that sends any number of messages must not fill our memory */
-    struct rl_lease *lease = rl_lease_create_of(locks, resource.bytes, resource.size, handed->value, &status);
-    if (!lease)
-        return; /* the key expires by itself */
-    lease->may_hold = quorum_node(node);
-    rl_lease_release_detached(lease);
-    rl_lease_unref(lease);
 }
 
 /* A node that may have lost data, or cannot prove that it has not, does not count. */
@@ -141,16 +121,6 @@ static bool is_same(struct rl_text a, struct rl_text b)
     return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
 }
 
-/* The release deletes the key that this grant has set, or the grant's message was slower than it. A node that executes
- * the release first removes the offer with it. */
-static bool is_released(const struct rl_queue *queue, unsigned node, const struct rl_handed *handed)
-{
-    const struct rl_lease *lease = queue ? queue->handed : NULL;
-    if (!lease || !rl_lease_is_plain(lease)) /* the release of one that got a fencing token leaves the offer */
-        return false;
-    return lease->queueing.released & quorum_node(node) && is_same(handed->value, rl_lease_value(lease));
-}
-
 void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed)
 {
     assert(node < locks->nodes->count);
@@ -160,8 +130,11 @@ void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_han
     const struct rl_text resource = {handed->key.bytes + prefix, handed->key.size - prefix};
     const struct rl_names names = rl_names_of(resource.bytes, resource.size);
     struct rl_queue *queue = rl_queue_find(locks, &names, false);
+    struct rl_lease *held;
     if (queue && queue->first && queue->offer && is_same(handed->value, rl_lease_value(queue->offer->lease)))
         take(queue, &locks->nodes->node[node], handed);
-    else if (!is_released(queue, node, handed))
-        undo(locks, node, handed, resource);
+    else if ((held = rl_leases_find_token(locks, resource.bytes, resource.size, handed->value)) != NULL)
+        held->may_hold |= quorum_node(node); /* one more grant of a lock that was handed over */
+    else
+        locks->core->statistics.messages_dropped++;
 }

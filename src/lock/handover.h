@@ -27,7 +27,8 @@ void rl_handover_withdraw(struct rl_queue *queue);
  * nodes that may keep its entry. */
 quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_round *won);
 
-/* A node has handed a lock over to this client. */
+/* A node says that it has handed a lock over to this client. Only a grant of the client's own outstanding offer, or of a
+ * lock that it holds by one, has an effect: any user who may publish can send any other. */
 void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed);
 
 #endif

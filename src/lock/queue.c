@@ -55,7 +55,6 @@ static void destroy(struct rl_queue *queue)
     rl_timer_stop(&locks->core->timers, &queue->timer);
     give_up_look(queue);
     rl_round_leave(queue->offer);
-    rl_lease_unref(queue->handed);
     rl_lease_unref(queue->lease);
     rl_core_free(locks->core, queue);
 }

@@ -56,7 +56,6 @@ struct rl_queue {
     struct quorum_waiting rules;
     struct rl_timer timer;            /* the rules' deadline; without waiters: the end of the queue */
     struct rl_round *offer;           /* counts the nodes that hand the lock over; a reference, or NULL */
-    struct rl_lease *handed;          /* the last lock that was handed over to a waiter; a reference, or NULL */
     struct rl_round *looking;         /* the look in progress; a reference */
     uint64_t ticket;                  /* the first waiter's ticket on the nodes */
     uint64_t seen;                    /* the largest ticket that a node had seen before */

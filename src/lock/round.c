@@ -310,8 +310,10 @@ static void leave_out_coming(struct rl_round *round, struct quorum_event *start)
 /* With all_answers the round waits for a node that is connecting; otherwise that node gets the kept undo later. */
 static void start_release(struct rl_round *round)
 {
+    /* A node that was offered the lock may hand it over later: the release takes the offer back. */
+    round->lease->may_hold |= round->lease->queueing.offered;
+    round->lease->queueing.offered = 0;
     quorum_nodes targets = round->lease->may_hold;
-    round->lease->queueing.released |= targets;
     struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = targets};
     for (unsigned i = 0; round->rules.terms.all_answers && i < round->locks->nodes->count; i++)
         if (rl_node_usable(&round->locks->nodes->node[i], start.now, false).is == RL_COMING)

@@ -180,8 +180,15 @@ void cli_run_terminate(const struct cli_run *run, const struct cli_tree *tree)
     int64_t began = cli_now_ms();
     cli_tree_terminate(tree);
     run->shared->walk_ms = cli_now_ms() - began;
-    if (cli_tree_names(tree, true, names) > 0)
+    if (*run->cgroup == '\0' && cli_tree_names(tree, true, names) > 0)
         cli_say("%s cannot be signalled by this user, and may outlive the lock", names);
+}
+
+void cli_run_kill(const struct cli_run *run, const struct cli_tree *tree)
+{
+    run->shared->terminated = true;
+    cli_cgroup_kill(run->cgroup);
+    cli_tree_kill(tree);
 }
 
 void cli_run_note_end(const struct cli_run *run)

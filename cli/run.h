@@ -12,6 +12,7 @@
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
+#include "cgroup.h"
 #include "session.h"
 
 #include <stdatomic.h>
@@ -23,7 +24,7 @@
 struct cli_run_shared {
     _Atomic int64_t valid_until; /* on cli_now_ms()'s clock; written by the holder */
     _Atomic int64_t walk_ms;     /* how long it took to send SIGTERM to the tree: SIGKILL takes as long */
-    atomic_bool terminated;      /* the tree got SIGTERM, and no renewal came after it */
+    atomic_bool terminated;      /* the tree got SIGTERM or SIGKILL, and no renewal came after it */
     atomic_bool paused;   /* the front stops at the terminal, and the holder, which waits for the lock, with it */
     atomic_bool lost;     /* CMD was ended because of the lock, or ran without it at its end */
     atomic_bool outlived; /* a process of CMD lived when the validity had ended */
@@ -42,6 +43,7 @@ struct cli_run {
     bool in_pipeline;  /* CMD gets it when it first needs it: other programs of the job may read the terminal */
     pid_t front;       /* the front's process */
     pid_t front_group; /* its process group */
+    char cgroup[CLI_CGROUP_SIZE]; /* CMD's control group; "": none */
     struct cli_run_shared *shared;
     struct cli_process *strangers; /* children that redlock did not start, but a shell that executed it */
     size_t stranger_count;
@@ -72,6 +74,9 @@ int cli_run_guard(struct cli_run *run);
 /* For both: sends SIGTERM to the tree, unless the other has done so, and measures how long that takes. */
 struct cli_tree;
 void cli_run_terminate(const struct cli_run *run, const struct cli_tree *tree);
+
+/* For both: sends SIGKILL to it. */
+void cli_run_kill(const struct cli_run *run, const struct cli_tree *tree);
 
 /* For both, when no process of the tree is left. */
 void cli_run_note_end(const struct cli_run *run);

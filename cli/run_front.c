@@ -310,7 +310,7 @@ static void guard(struct front *front)
         cli_run_terminate(front->run, &tree);
     if (action != CLI_ENDING_KILL)
         return;
-    cli_tree_kill(&tree);
+    cli_run_kill(front->run, &tree);
     replace_stopped_holder(front, now);
 }
 
@@ -454,6 +454,8 @@ int cli_run_guard(struct cli_run *run)
         cli_say("out of memory");
         return CLI_SYSTEM;
     }
+    if (!run->leave)
+        cli_cgroup_make(run->cgroup);
     /* If the holder is killed, its descendants become children of this process. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     front.holder = fork();
@@ -465,11 +467,13 @@ int cli_run_guard(struct cli_run *run)
     }
     close(theirs);
     if (front.holder < 0) {
+        cli_cgroup_remove(run->cgroup);
         cli_say("cannot start a process: %s", strerror(errno));
         return CLI_SYSTEM;
     }
     signal(SIGPIPE, SIG_IGN); /* a closed standard error must not end us */
     watch(&front);
+    cli_cgroup_remove(run->cgroup);
     report_loss(&front);
     free(run->strangers);
     return exit_status(&front);

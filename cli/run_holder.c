@@ -122,6 +122,7 @@ static void announce(void *arg)
 {
     const struct holder *holder = arg;
 
+    cli_cgroup_join(holder->run->cgroup);
     send_message(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = getpid()});
 }
 
@@ -315,7 +316,7 @@ static void step(struct holder *holder)
     if (action == CLI_ENDING_WAIT)
         return;
     if (action == CLI_ENDING_KILL)
-        cli_tree_kill(&tree);
+        cli_run_kill(holder->run, &tree);
     else
         cli_run_terminate(holder->run, &tree);
     if (!holder->said_ending && holder->lost >= 0)
@@ -525,5 +526,7 @@ _Noreturn void cli_run_hold(const struct cli_run *run, int front)
     if (status == CLI_OK)
         status = hold(&holder);
     cli_close(&holder.client);
+    if (front_is_dead(&holder))
+        cli_cgroup_remove(run->cgroup);
     _exit(status);
 }

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -396,6 +398,41 @@ TEST(shared_nodes, processes_that_cannot_be_signalled_are_named)
     program_errors_have(program, program_text("sh (PID %d)", (int)other));
     program_errors_have(program, "cannot be signalled by this user");
     ck_assert_ptr_null(strstr(program_errors(program), "was killed"));
+}
+
+/* In a control group that is delegated, as systemd marks it. Returns "" where there is none of version 2, or no right. */
+static const char *make_delegated_group(void)
+{
+    static const char *const roots[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
+    for (int i = 0; i < ROWS(roots); i++) {
+        const char *path = program_text("%s/redlock-test-%d", roots[i], (int)getpid());
+        if (mkdir(path, 0755) != 0)
+            continue;
+        if (access(program_text("%s/cgroup.kill", path), W_OK) == 0 &&
+            setxattr(path, "trusted.delegate", "1", 1, 0) == 0)
+            return path;
+        rmdir(path);
+    }
+    return "";
+}
+
+/* Signals to processes of another user need a right that redlock does not have here. */
+TEST(shared_nodes, a_delegated_control_group_ends_with_the_lock)
+{
+    const char *group = make_delegated_group();
+    if (*group == '\0')
+        return;
+    struct program *program = program_shell(
+        "echo $$ >%s/cgroup.procs && exec setpriv --bounding-set=-kill --inh-caps=-kill $R run " SHORT_TTL " " NAME
+        " -- setpriv --reuid=65534 sh -c 'cat /proc/self/cgroup; trap \"\" TERM; echo pid=$$.; while :; do sleep 0.02; done'",
+        group);
+    pid_t other = program_number(program, "pid=");
+    program_output_has(program,
+                       program_text("/redlock-test-%d/redlock-%d\n", (int)getpid(), (int)program_pid(program)));
+    scene_delete(NAME);
+    program_exits(program, LOST);
+    ck_assert(program_is_gone(other));
+    ck_assert_msg(rmdir(group) == 0, "the command's group is left");
 }
 
 static const char stubborn[] =

@@ -249,6 +249,7 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         note_free(waiting, event);
         break;
     case QUORUM_WAITING_HANDED:
+        set(event->polled ? &waiting->handed : &waiting->told, event->node, true);
         if (waiting->give_up_at == QUORUM_NEVER)
             waiting->give_up_at = quorum_time_add(event->now, waiting->terms.patience);
         break;
@@ -283,6 +284,8 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
     if (waiting->give_up_at <= now) {
         waiting->give_up_at = QUORUM_NEVER;
         actions->withdraw = true;
+        actions->silent = waiting->handed & ~waiting->told;
+        waiting->handed = waiting->told = 0;
         start_attempt(waiting, actions);
         return;
     }

@@ -49,6 +49,8 @@ struct quorum_waiting {
     bool watching;                         /* foreign holders have too many nodes: attempts take the place of looks */
     bool probing;                          /* the attempt in progress, or the last one, took the place of a look */
     quorum_time overtake_at;               /* when nodes move a first waiter that leaves the lock free to the tail */
+    quorum_nodes handed;                   /* nodes that have handed the lock over, by a poll */
+    quorum_nodes told;                     /* the same, by a message */
     quorum_time give_up_at; /* when the nodes that handed the lock over count as too few; QUORUM_NEVER: no node */
     bool looking;           /* a look is in progress */
     bool trying;            /* an attempt is in progress */
@@ -60,7 +62,7 @@ enum quorum_waiting_event_type {
     QUORUM_WAITING_ENQUEUED,  /* node has replied to a look or an attempt: remaining, ahead */
     QUORUM_WAITING_LOOKED,    /* every node has replied to a look, or timed out */
     QUORUM_WAITING_NOTIFIED,  /* node notifies us: the lock is free, and we are the first waiter */
-    QUORUM_WAITING_HANDED,    /* node has handed the lock over to us, and a majority has not */
+    QUORUM_WAITING_HANDED,    /* node has handed the lock over to us, and a majority has not: polled */
     QUORUM_WAITING_TRIED,     /* the attempt failed */
     QUORUM_WAITING_WOKEN      /* the deadline has passed */
 };
@@ -72,6 +74,7 @@ struct quorum_waiting_event {
     quorum_time now;
     unsigned node;
     quorum_duration remaining; /* ENQUEUED: the key's remaining ttl; QUORUM_FREE; QUORUM_NEVER */
+    bool polled;               /* HANDED: the reply to a poll says so, not a message */
     bool behind;               /* ENQUEUED: a live waiter is ahead of us */
     uint64_t holder;           /* ENQUEUED: a number for the token of a foreign holder; 0: none, or one of ours */
     bool misplaced;            /* TRIED: enter the queue again, at another place */
@@ -80,10 +83,11 @@ struct quorum_waiting_event {
 };
 
 struct quorum_waiting_actions {
-    bool look;     /* send a look to all usable nodes, which enters their queues */
-    bool withdraw; /* too few nodes have handed the lock over: give it back, before the attempt */
-    bool attempt;  /* try to acquire */
-    bool dequeue;  /* leave the queue on all nodes: too few have our entry */
+    bool look;           /* send a look to all usable nodes, which enters their queues */
+    bool withdraw;       /* too few nodes have handed the lock over: give it back, before the attempt */
+    quorum_nodes silent; /* with withdraw: nodes that have handed it over without a message: subscribe anew there */
+    bool attempt;        /* try to acquire */
+    bool dequeue;        /* leave the queue on all nodes: too few have our entry */
 };
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms);

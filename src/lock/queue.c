@@ -318,7 +318,8 @@ static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
         queue->seen = (uint64_t)seen;
     rl_queue_step(queue, &event);
     if (reply->element[RL_WAIT_TAKEN]->integer == RL_WAIT_HANDED && queue->first) {
-        const struct quorum_waiting_event handed = {.type = QUORUM_WAITING_HANDED, .now = event.now, .node = node};
+        const struct quorum_waiting_event handed = {
+            .type = QUORUM_WAITING_HANDED, .now = event.now, .node = node, .polled = true};
         rl_queue_step(queue, &handed);
     }
 }
@@ -409,8 +410,10 @@ void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *ev
     bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
     if (actions.dequeue)
         dequeue(queue->locks, queue->lease);
-    if (actions.withdraw)
+    if (actions.withdraw) {
         rl_handover_withdraw(queue);
+        rl_listeners_renew(queue->locks->nodes, actions.silent); /* before the attempt, which tells who is subscribed */
+    }
     if (actions.look)
         look(queue);
     else if (actions.attempt)

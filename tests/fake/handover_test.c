@@ -124,7 +124,8 @@ TEST(given_back, lock_that_a_minority_hands_over_is_given_back)
     hand_over(0, 2, &offer);
     wait_for_undo(0, 2, offer.value);
     scene_until(scene_count(0, SENT_ATTEMPT) > attempts);
-    wait_for_undo(2, 5, offer.value); /* also where no message came from */
+    wait_for_undo(2, 5, offer.value);                          /* also where no message came from */
+    ck_assert_uint_eq(fake_server_accepted(scene.node[0]), 2); /* its messages arrive */
     ck_assert(scene_read_offer(0, &next));
     ck_assert_str_ne(next.value, offer.value);
     scene_let_go_on(2, 5, "stock");
@@ -159,6 +160,32 @@ TEST(given_back, lock_without_a_message_is_given_back)
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     fake_server_resume(scene.node[4]);
     scene_until(!fake_server_get_key(scene.node[4], "stock", value, sizeof value) || strcmp(value, offer.value) != 0);
+}
+
+/* The nodes' messages are lost on their way, and only a poll says that the lock was handed over. The client gives it back,
+ * makes its next attempt without an offer, and subscribes anew. */
+TEST(given_back, hand_over_without_a_message_makes_the_client_subscribe_anew)
+{
+    struct scene_offer offer = wait_with_an_offer(), next;
+    unsigned attempts = scene_count(0, SENT_ATTEMPT);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_set_key(scene.node[i], "stock", offer.value, TTL_MS);
+    assert_acquired_without(&offer);
+    const struct resp_command *attempt = scene_sent(0, SENT_ATTEMPT, NULL, attempts, NULL)->command;
+    ck_assert(resp_argument_is(&attempt->argv[attempt->argc - 2], "0")); /* not subscribed */
+    wait_for_undo(0, 5, offer.value);
+    release_it();
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_accepted(i, 3);
+    scene_until(rl_listeners_up(scene.client->nodes) == quorum_all(5));
+    scene_hold_on(0, 5, "stock");
+    scene_start_acquire(&answer, "stock", &options);
+    for (unsigned i = 5; i-- > 0;)
+        scene_until(scene_read_offer(i, &next) && strcmp(next.value, offer.value) != 0);
+    hand_over(0, 5, &next);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_str_eq(redlock_lock_token(answer.lock), next.value);
+    release_it();
 }
 
 SCENE_CASE(forged, five_nodes);

@@ -32,12 +32,12 @@ static struct quorum_waiting waiting_with(unsigned nodes)
  *   l  the nodes' messages reach it from now on        d  they do not any more
  *   r  the nodes have replied: the key there does not expire; .300: it does in 300 ms; .0: there is none;
  *      /1: a waiter is ahead; #7: foreign holder 7 has it
- *   n  the nodes notify it                             h  they have handed the lock over
+ *   n  the nodes notify it                             h  they have handed the lock over; p: by a poll
  *   L  its look is over    t  an attempt starts that it has not requested    w  it is woken
  *   T  its attempt failed, another client was in the way, and if it rests then for 70 ms; m: it was misplaced;
  *      :300: nobody was in the way, and it is to rest until 300 ms
- * After an event: ? it looks, ! it tries, - it leaves the queues, < it gives the hand-over back. Otherwise it does
- * nothing.
+ * After an event: ? it looks, ! it tries, - it leaves the queues, < it gives the hand-over back, and s: subscribes
+ * anew somewhere. Otherwise it does nothing.
  *   @500  500 ms since the begin       =500  it is to be woken then, =~ never
  *   W500  it is to be woken then, has nothing to do a nanosecond earlier, and is woken
  *   A500  its last attempt is then     D500  its deadline is then
@@ -113,6 +113,8 @@ static const struct story {
 
     {"hand-over by too few is given back after the patience since the first", 5, QUEUED,
      "h2 @25 h3 W50<! @100 T? @150 L =1150"},
+    {"hand-over without a message makes it subscribe anew", 5, QUEUED, "h2p @25 h34 W50<s! @100 T? @150 L =1150"},
+    {"not if the message comes behind the poll's reply", 5, QUEUED, "h23p @25 h32 W50<!"},
     {"hand-over during an attempt is given back after it and its look", 5, QUEUED, "t h2 @50 w @100 T? L<!"},
 
     {"foreign holder is tried at growing intervals", 5, LOOKING,
@@ -180,7 +182,7 @@ static struct quorum_waiting_event event_of(const char *word, quorum_time now)
                                          .remaining = QUORUM_NEVER,
                                          .in_the_way = true,
                                          .rest_until = now + 70 * MS};
-    for (const char *at = strpbrk(word, "./#:m"); at; at = strpbrk(at + 1, "./#:m")) {
+    for (const char *at = strpbrk(word, "./#:mp"); at; at = strpbrk(at + 1, "./#:mp")) {
         uint64_t number = strtoull(at + 1, NULL, 10);
         if (*at == '.')
             event.remaining = number * MS;
@@ -190,6 +192,8 @@ static struct quorum_waiting_event event_of(const char *word, quorum_time now)
             event.holder = number;
         else if (*at == 'm')
             event.misplaced = true;
+        else if (*at == 'p')
+            event.polled = true;
         else
             event.in_the_way = false, event.rest_until = begin + number * MS;
     }
@@ -200,8 +204,8 @@ static void happen(struct run *run, const struct quorum_waiting_event *event, co
 {
     struct quorum_waiting_actions done = quorum_waiting_step(&run->waiting, event);
     char shown[8];
-    snprintf(shown, sizeof shown, "%s%s%s%s", done.look ? "?" : "", done.withdraw ? "<" : "", done.attempt ? "!" : "",
-             done.dequeue ? "-" : "");
+    snprintf(shown, sizeof shown, "%s%s%s%s%s", done.look ? "?" : "", done.withdraw ? "<" : "", done.silent ? "s" : "",
+             done.attempt ? "!" : "", done.dequeue ? "-" : "");
     check(run, strcmp(shown, actions) == 0, word);
     if (event->type == QUORUM_WAITING_ENQUEUED) {
         run->listed |= quorum_node(event->node);

@@ -234,7 +234,7 @@ static bool is_worth_waiting(redlock_client *client, const struct cli_acquire *h
 
 enum { HINT_SIZE = CLI_QUOTED_SIZE + 64 };
 
-/* For several resources, names the one that is not free. */
+/* Names a key that is no lock; and for several resources, the one that is not free. */
 static void name_obstacle(redlock_client *client, const struct cli_acquire *how, char hint[HINT_SIZE])
 {
     char quoted[CLI_QUOTED_SIZE];
@@ -242,10 +242,10 @@ static void name_obstacle(redlock_client *client, const struct cli_acquire *how,
     redlock_result look;
 
     *hint = '\0';
-    if (how->options.also_count == 0)
-        return;
     const char *resource = cli_acquire_obstacle(client, how, &state, &look);
-    if (look.status == REDLOCK_OK && !is_free(&state, &look))
+    if (look.status == REDLOCK_OK && strcmp(state.token, "(not a string)") == 0)
+        snprintf(hint, HINT_SIZE, "; %s is not a lock: its key holds other data", cli_quote(resource, quoted));
+    else if (how->options.also_count > 0 && look.status == REDLOCK_OK && !is_free(&state, &look))
         snprintf(hint, HINT_SIZE, "; %s is not free", cli_quote(resource, quoted));
 }
 

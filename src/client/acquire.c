@@ -108,11 +108,11 @@ static void acquire_plan_attempt(struct rl_acquire *acquire)
 static void acquire_wait_on(struct rl_acquire *acquire)
 {
     assert(acquire->wait && acquire->base.round && !acquire->base.completed);
-    struct rl_locks *locks = &acquire->base.client->locks;
     struct rl_acquire_wait *wait = acquire->wait;
     struct rl_waiter *waiter = &wait->waiter;
     const struct rl_names names = rl_lease_names(acquire->base.lease);
-    if (!waiter->queue && !rl_queue_join(locks, &names, waiter))
+    rl_operation_keep_votes(&acquire->base);
+    if (!waiter->queue && !rl_queue_join(&acquire->base.client->locks, &names, waiter))
         return;
     if (waiter->queue && !rl_queue_is_first(waiter))
         return;                    /* a reader that tried together with the first waiter */
@@ -365,6 +365,24 @@ static void acquire_extend_first(struct rl_acquire *acquire)
     rl_operation_start_round(operation, round, acquire_reentry_decided);
 }
 
+/* Refuses a lock that another lock of the owner excludes: the owner would wait for itself. */
+static void acquire_refuse_own(struct rl_acquire *acquire, const struct rl_lease *own, struct rl_text name)
+{
+    struct rl_operation *operation = &acquire->base;
+    bool is_lost = rl_lease_validity(own) == 0;
+    int shown = name.size > 64 ? 64 : (int)name.size;
+    if (is_lost)
+        rl_operation_explain(operation, "this owner lost its lock on '%.*s'; release all its handles first", shown,
+                             name.bytes);
+    else
+        rl_operation_explain(
+            operation,
+            "the lock can never be granted: this owner holds '%.*s'%s; release that first, or acquire all of the "
+            "resources at once",
+            shown, name.bytes, own->shared ? " shared" : "");
+    rl_operation_complete(operation, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
+}
+
 /* The owner holds the lock already. Re-entry into a lost lock fails, because the outer section has lost its
  * protection. */
 static void acquire_reenter(struct rl_acquire *acquire, struct rl_lease *lease)
@@ -381,7 +399,7 @@ static void acquire_reenter(struct rl_acquire *acquire, struct rl_lease *lease)
         return;
     }
     if (rl_lease_validity(lease) == 0) {
-        rl_operation_complete(&acquire->base, REDLOCK_LOST);
+        acquire_refuse_own(acquire, lease, rl_lease_resource(lease, 0));
         return;
     }
     if (is_long_enough(acquire) && acquire->terms.ttl_ms <= rl_lease_ttl_ms(lease) && !wants_token(acquire)) {
@@ -391,24 +409,6 @@ static void acquire_reenter(struct rl_acquire *acquire, struct rl_lease *lease)
     if (wants_token(acquire))
         acquire_propose_token(acquire);
     acquire_extend_first(acquire);
-}
-
-/* Refuses a lock that another lock of the owner excludes: the owner would wait for itself. */
-static void acquire_refuse_own(struct rl_acquire *acquire, const struct rl_lease *own, struct rl_text name)
-{
-    struct rl_operation *operation = &acquire->base;
-    bool is_lost = rl_lease_validity(own) == 0;
-    int shown = name.size > 64 ? 64 : (int)name.size;
-    if (is_lost)
-        rl_operation_explain(operation, "this owner lost its lock on '%.*s'; release the handles of that lock first",
-                             shown, name.bytes);
-    else
-        rl_operation_explain(
-            operation,
-            "the lock can never be granted: this owner holds '%.*s'%s; release that first, or acquire all of the "
-            "resources at once",
-            shown, name.bytes, own->shared ? " shared" : "");
-    rl_operation_complete(operation, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
 }
 
 /* true: the owner's locks decide the acquire, by a re-entry or a refusal. */

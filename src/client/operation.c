@@ -160,6 +160,47 @@ void rl_operation_refuse(struct rl_operation *operation, const redlock_result *w
     rl_operation_complete(operation, why->status);
 }
 
+void rl_operation_keep_votes(struct rl_operation *operation)
+{
+    redlock_client *client = operation->client;
+    if (!operation->finished)
+        operation->finished = rl_core_allocate(&client->core, sizeof *operation->finished);
+    if (!operation->finished)
+        return;
+    rl_result_clear(operation->finished, client->nodes->count);
+    rl_round_fill(operation->round, operation->finished);
+}
+
+/* A round that a deadline or a cancellation has cut has few votes: those of the one before it say more. */
+static void operation_fill_votes(const struct rl_operation *operation, redlock_result *result)
+{
+    const struct rl_round *round = operation->round;
+    bool was_cut = round->rules.verdict == QUORUM_LOST_CANCELLED || !quorum_round_over(&round->rules);
+    if (was_cut && operation->finished)
+        rl_result_copy_votes(result, operation->finished);
+    else
+        rl_round_fill(round, result);
+}
+
+/* The holder may be this client itself, for another owner, or by another handle. */
+static void operation_explain_own_lock(struct rl_operation *operation)
+{
+    bool is_late = operation->status == REDLOCK_TIMED_OUT && operation->cause == REDLOCK_HELD;
+    if (operation->text || !operation->type->returns_lock || !operation->lease || operation->lease->permits ||
+        !(is_late || operation->status == REDLOCK_HELD))
+        return;
+    const struct rl_names names = rl_lease_names(operation->lease);
+    for (unsigned i = 0; i < names.count; i++) {
+        const struct rl_text *name = &names.name[i];
+        const struct rl_lease *own = rl_leases_find(&operation->client->locks, name->bytes, name->size);
+        if (own && own != operation->lease && rl_lease_validity(own) > 0) {
+            rl_operation_explain(operation, "%sthis client itself holds '%.*s', for another owner or handle",
+                                 is_late ? "timed out: " : "", name->size > 64 ? 64 : (int)name->size, name->bytes);
+            return;
+        }
+    }
+}
+
 static void operation_fill(struct rl_operation *operation, redlock_result *result)
 {
     const redlock_client *client = operation->client;
@@ -173,7 +214,8 @@ static void operation_fill(struct rl_operation *operation, redlock_result *resul
     if (operation->type->fill)
         operation->type->fill(operation, result);
     else if (operation->round)
-        rl_round_fill(operation->round, result);
+        operation_fill_votes(operation, result);
+    operation_explain_own_lock(operation);
     if (operation->text)
         snprintf(result->text, sizeof result->text, "%s", operation->text);
     if (result->status != REDLOCK_OK)
@@ -227,6 +269,7 @@ static void operation_end(struct rl_operation *operation, bool reports)
         operation->type->drop(operation);
     rl_lease_unref(operation->lease);
     operation_free_text(operation);
+    rl_core_free(&client->core, operation->finished);
     rl_core_free(&client->core, operation);
 }
 

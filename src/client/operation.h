@@ -110,6 +110,7 @@ struct rl_operation {
     int16_t cause;
     bool completed;
     char *text;                         /* replaces the text of the status; NULL: none */
+    redlock_result *finished;           /* the votes of the last attempt that failed, of a wait; NULL: none */
     struct rl_timer timer;              /* its deadline */
     redlock_cancellation *cancellation; /* see rl_operation_heed() */
     uint64_t changes;                   /* the cancellation's, when the operation began */
@@ -128,6 +129,9 @@ struct rl_operations {
  * memory. */
 int rl_operation_start(const struct rl_operation_type *type, const struct rl_arguments *arguments,
                        struct rl_callback callback);
+
+/* Keeps the votes of the round, which has failed, for the result of a wait that ends during a later one. */
+void rl_operation_keep_votes(struct rl_operation *operation);
 
 /* Calls the callback, if there is one. */
 void rl_callback_call(const struct rl_callback *callback, redlock_client *client, const struct rl_returned *returned,

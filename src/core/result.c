@@ -178,6 +178,19 @@ void rl_result_count(redlock_result *result, const struct quorum_tally *tally)
 #undef COUNT
 }
 
+void rl_result_copy_votes(redlock_result *result, const redlock_result *from)
+{
+#define COPY(name, text, field) result->field = from->field;
+    OUTCOMES(COPY)
+#undef COPY
+    result->kept_releases = from->kept_releases;
+    for (unsigned i = 0; i < result->nodes; i++) {
+        const char *name = result->node[i].name;
+        result->node[i] = from->node[i];
+        result->node[i].name = name;
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------- log line */
 
 /* A text in the result's buffer. It is truncated at the buffer's end. */

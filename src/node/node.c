@@ -257,7 +257,7 @@ static void on_ended(struct rl_link *link, const struct rl_link_end *why)
     /* A TLS port ends a connection at the first byte that is not of TLS, often without a message. */
     bool was_silent = node->state == RL_NODE_HANDSHAKE && node->flight.heard <= node->attempts.connected_at;
     if (was_silent && !node->address.tls && !node->address.path[0])
-        snprintf(node->attempts.error, sizeof node->attempts.error, "no reply before %.40s; does this port speak TLS?",
+        snprintf(node->attempts.error, sizeof node->attempts.error, "no reply before %.48s; does this port speak TLS?",
                  why->text);
     else
         memcpy(node->attempts.error, why->text, sizeof node->attempts.error);

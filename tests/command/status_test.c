@@ -136,6 +136,16 @@ TEST(shared_nodes, the_lock_of_a_reader)
     program_output_has(status(key, ""), "' free\n");
 }
 
+TEST(shared_nodes, key_that_is_no_lock_is_called_so)
+{
+    const char *key = real_key("other");
+    real_command(5, "HSET", key, "field", "value", NULL);
+    program_output_has(status(key, ""), "(not a string)");
+    struct program *program = program_run("run -n %s -- true", key);
+    program_refuses(program, NOT_OBTAINED, "is not a lock: its key holds other data");
+    scene_delete(key);
+}
+
 /* The rows of the terminal, and how many of four free locks are shown, with their five nodes or without. */
 static const struct {
     int rows;

@@ -102,7 +102,7 @@ static const struct {
     {REDLOCK_REENTRY_DEFAULT, NULL, REDLOCK_OK, "this owner already holds the lock: hold count 2; no request was sent"},
     {REDLOCK_REENTRY_DEFAULT, self, REDLOCK_OK, "hold count 2"},
     {REDLOCK_REENTRY_OWNER, self, REDLOCK_OK, "hold count 2"},
-    {REDLOCK_REENTRY_NEVER, NULL, REDLOCK_HELD, "held by another client"},
+    {REDLOCK_REENTRY_NEVER, NULL, REDLOCK_HELD, "this client itself holds 'stock', for another owner"},
     {REDLOCK_REENTRY_OWNER, NULL, REDLOCK_INVALID, "owner is NULL; pass the address of the owner"},
     {REDLOCK_REENTRY_NEVER, self, REDLOCK_INVALID, "REDLOCK_REENTRY_NEVER and an owner exclude each other"},
     {3, NULL, REDLOCK_INVALID, "reentry is 3"},

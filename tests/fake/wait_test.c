@@ -349,6 +349,27 @@ TEST_ROWS(stages, a_deadline_leaves_nothing, STAGES)
     assert_nothing_stays();
 }
 
+/* The attempt in progress at the deadline has no votes yet: those of the attempt before it say why it timed out. */
+TEST(stages, a_wait_that_timed_out_shows_the_last_attempt_that_finished)
+{
+    options.wait_ms = 1000;
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    hold_majority();
+    for (unsigned i = 0; i < 5; i++) /* so that it waits by attempts */
+        fake_server_refuse(scene.node[i], "SUBSCRIBE", 0, FAKE_NOPERM);
+    start();
+    for (unsigned i = 0; i < 5; i++)
+        scene_until(fake_server_count(scene.node[i], "EVALSHA") > 0); /* in the queue */
+    scene_hold_replies(0, 5, "EVALSHA");
+    ck_assert_status(scene_wait(&answer), REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
+    ck_assert_uint_ge(answer.result.held, 3);
+    ck_assert_has(redlock_result_text(&answer.result), " held (");
+    scene_calm(0, 5);
+    assert_nothing_stays();
+}
+
 static bool majority_has_replied(void *unused)
 {
     (void)unused;

@@ -109,6 +109,7 @@ TEST_ROWS(reentry, a_lost_lock_is_not_reentered_before_all_handles_are_released,
         real_until(scene.face, held_is_lost(&stories[i]));
     face_idle(scene.face, 20); /* a second notification would arrive now */
     refuse(owner, REDLOCK_LOST);
+    held_result_says("release all its handles first");
     for (unsigned i = 0; i < 2; i++) {
         ck_assert_uint_eq(atomic_load(&stories[i].lost), 1);
         ck_assert_ptr_eq(stories[i].lock, locks[i]);

@@ -165,8 +165,10 @@ static void explain(const struct rl_round *round)
     const char *kind = kinds[round->rules.terms.kind];
     if (!kind || !rl_logs(locks->core, REDLOCK_LOG_DEBUG))
         return;
-    rl_log(locks->core, REDLOCK_LOG_DEBUG, "%s %.100s: %s", kind, round->lease->key[0].bytes,
-           redlock_status_name(rl_result_status(round->rules.verdict)));
+    /* That an undo finds nothing is no loss of a lock. */
+    bool undoes = round->rules.terms.kind == QUORUM_RELEASE && !round->decided;
+    rl_log(locks->core, REDLOCK_LOG_DEBUG, "%s %.100s%s%s", undoes ? "undo" : kind, round->lease->key[0].bytes,
+           undoes ? "" : ": ", undoes ? "" : redlock_status_name(rl_result_status(round->rules.verdict)));
     for (unsigned i = 0; i < locks->nodes->count; i++)
         explain_node(round, i);
 }

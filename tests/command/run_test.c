@@ -86,6 +86,9 @@ TEST(shared_nodes, a_lock_that_is_held_is_not_obtained)
     program_exits(program, NOT_OBTAINED);
     program_errors_have(program, "redlock run: acquire " NAME ": REDLOCK_HELD\n");
     program_errors_have(program, ": held after ");
+    program = program_exits(program_run("run -v -w 1s " NAME " -- true"), NOT_OBTAINED);
+    program_errors_have(program, "redlock run: undo " NAME "\n"); /* it finds nothing, which is no loss */
+    ck_assert_ptr_null(strstr(program_errors(program), "REDLOCK_LOST"));
     scene_delete(NAME);
 }
 

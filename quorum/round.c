@@ -188,9 +188,15 @@ static void overdue(struct quorum_round *round, unsigned node)
         quorum_tally_vote(&round->tally, node, QUORUM_TIMED_OUT, false);
 }
 
+/* A majority has confirmed the lock. Once every node has been counted, those that lack it are known. */
+static bool is_to_heal(const struct quorum_round *round)
+{
+    return round->terms.kind == QUORUM_EXTEND && round->verdict == QUORUM_WON;
+}
+
 struct quorum_actions quorum_round_step(struct quorum_round *round, const struct quorum_event *event)
 {
-    struct quorum_actions actions = {0, 0, false, false};
+    struct quorum_actions actions = {0, 0, false, false, 0};
     quorum_nodes pending = round->tally.voted[QUORUM_PENDING];
     switch (event->type) { /* GCOVR_EXCL_BR_LINE: there are no other events */
     case QUORUM_START:
@@ -219,5 +225,7 @@ struct quorum_actions quorum_round_step(struct quorum_round *round, const struct
             decide(round, &actions, QUORUM_LOST_CANCELLED, event->now);
         break;
     }
+    if (pending && !round->tally.voted[QUORUM_PENDING] && is_to_heal(round))
+        actions.heal = round->tally.voted[QUORUM_ABSENT];
     return actions;
 }

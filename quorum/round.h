@@ -83,6 +83,8 @@ struct quorum_actions {
     quorum_nodes undo; /* send these nodes the undo, behind the request; soon, and not if they leave may_hold */
     bool decided;      /* the verdict has just been reached; set once */
     bool confirmed;    /* extend: lost by timeouts, now confirmed by a majority; validity_end is set; set once */
+    quorum_nodes heal; /* extend: a majority has confirmed the lock, and every node has been counted; these lack it;
+                          set once */
 };
 
 /* What every vote reads and writes comes first, in few cache lines. */

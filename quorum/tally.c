@@ -53,6 +53,15 @@ bool quorum_tally_grant_late(struct quorum_tally *tally, unsigned node)
     return true;
 }
 
+enum quorum_vote quorum_tally_vote_of(const struct quorum_tally *tally, unsigned node)
+{
+    assert(node < tally->nodes);
+    enum quorum_vote vote = QUORUM_PENDING;
+    while (!(tally->voted[vote] & quorum_node(node)))
+        vote++;
+    return vote;
+}
+
 unsigned quorum_tally_count(const struct quorum_tally *tally, enum quorum_vote vote)
 {
     return quorum_count(tally->voted[vote]);

@@ -40,6 +40,9 @@ bool quorum_tally_vote(struct quorum_tally *tally, unsigned node, enum quorum_vo
 /* Counts the grant of a node that had timed out. false: it was in another class. */
 bool quorum_tally_grant_late(struct quorum_tally *tally, unsigned node);
 
+/* The class that a node is in. */
+enum quorum_vote quorum_tally_vote_of(const struct quorum_tally *tally, unsigned node);
+
 unsigned quorum_tally_count(const struct quorum_tally *tally, enum quorum_vote vote);
 
 /* Granted by a majority. */

@@ -371,8 +371,7 @@ static void add(struct words *words, const struct inspect *inspect, const char *
 static bool ask(struct inspect *inspect, struct rl_node *node, struct probing *probing)
 {
     struct words words;
-    words.command.count = 0;
-    words.command.bytes = NULL;
+    rl_command_init(&words.command);
     for (size_t i = 0; i < sizeof probes->word / sizeof *probes->word && probing->probe->word[i]; i++)
         add(&words, inspect, probing->probe->word[i]);
     bool sent = rl_command_format(&words.command) &&
@@ -420,17 +419,8 @@ static void changed(struct rl_operation *operation)
 static void fill(struct rl_operation *operation, redlock_result *result)
 {
     const struct inspect *inspect = (const struct inspect *)operation;
-    const struct quorum_tally *tally = &inspect->tally;
-    result->granted = quorum_tally_count(tally, QUORUM_GRANTED);
-    result->refused = quorum_tally_count(tally, QUORUM_REFUSED);
-    result->unreachable = quorum_tally_count(tally, QUORUM_UNREACHABLE);
-    result->timed_out = quorum_tally_count(tally, QUORUM_TIMED_OUT);
+    rl_result_votes(result, &inspect->tally);
     for (unsigned i = 0; i < result->nodes; i++) {
-        enum quorum_vote vote = QUORUM_PENDING;
-        for (unsigned v = QUORUM_GRANTED; v < QUORUM_VOTES; v++)
-            if (tally->voted[v] & quorum_node(i))
-                vote = (enum quorum_vote)v;
-        result->node[i].outcome = rl_result_outcome(vote);
         result->node[i].latency_us = inspect->latency_us[i];
         snprintf(result->node[i].text, sizeof result->node[i].text, "%s", inspect->text[i]);
     }

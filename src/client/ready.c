@@ -29,18 +29,15 @@ static void ready_changed(struct rl_operation *operation)
 static void ready_fill(struct rl_operation *operation, redlock_result *result)
 {
     quorum_time now = rl_now();
+    struct quorum_tally tally;
+    quorum_tally_init(&tally, result->nodes);
     for (unsigned i = 0; i < result->nodes; i++) {
         struct rl_usable node = rl_node_usable(&operation->client->nodes->node[i], now, true);
-        redlock_node_result *line = &result->node[i];
-        line->outcome = node.is == RL_USABLE   ? REDLOCK_NODE_GRANTED
-                        : node.is == RL_COMING ? REDLOCK_NODE_PENDING
-                                               : rl_result_outcome(node.vote);
-        snprintf(line->text, sizeof line->text, "%s", node.reason);
-        result->granted += line->outcome == REDLOCK_NODE_GRANTED;
-        result->refused += line->outcome == REDLOCK_NODE_REFUSED;
-        result->unreachable += line->outcome == REDLOCK_NODE_UNREACHABLE;
-        result->timed_out += line->outcome == REDLOCK_NODE_TIMED_OUT;
+        if (node.is != RL_COMING)
+            quorum_tally_vote(&tally, i, node.is == RL_USABLE ? QUORUM_GRANTED : node.vote, false);
+        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", node.reason);
     }
+    rl_result_votes(result, &tally);
 }
 
 static void ready_start(struct rl_operation *operation, const struct rl_arguments *arguments)

@@ -171,8 +171,10 @@ int rl_result_outcome(enum quorum_vote vote)
     return (int)vote;
 }
 
-void rl_result_count(redlock_result *result, const struct quorum_tally *tally)
+void rl_result_votes(redlock_result *result, const struct quorum_tally *tally)
 {
+    for (unsigned i = 0; i < tally->nodes; i++)
+        result->node[i].outcome = rl_result_outcome(quorum_tally_vote_of(tally, i));
 #define COUNT(name, text, field) result->field = quorum_tally_count(tally, QUORUM_##name);
     OUTCOMES(COUNT)
 #undef COUNT

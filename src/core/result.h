@@ -16,8 +16,8 @@ int rl_result_fail(redlock_result *result, int status, const char *format, ...) 
 int rl_result_status(enum quorum_verdict verdict);
 int rl_result_outcome(enum quorum_vote vote);
 
-/* Sets the result's number of votes per class. */
-void rl_result_count(redlock_result *result, const struct quorum_tally *tally);
+/* Sets the result's number of votes per class, and each node's outcome. */
+void rl_result_votes(redlock_result *result, const struct quorum_tally *tally);
 
 /* Copies the votes, by class and by node, of a result of as many nodes. The names stay. */
 void rl_result_copy_votes(redlock_result *result, const redlock_result *from);

@@ -153,7 +153,8 @@ void rl_lease_unref(struct rl_lease *lease)
     assert(lease->references > 0);
     if (--lease->references > 0)
         return;
-    assert(!lease->links.listed && !lease->links.due && !lease->links.unreleased && !lease->watches);
+    assert(!lease->links.listed && !lease->links.due && !lease->renewal.lacking && !lease->links.unreleased &&
+           !lease->watches);
     rl_timer_stop(&lease->locks->core->timers, &lease->timer);
     if (lease->descriptor >= 0)
         close(lease->descriptor);
@@ -168,13 +169,24 @@ void rl_lease_note_absent(struct rl_lease *lease, unsigned node)
     lease->may_hold &= ~quorum_node(node) | lease->renewal.healing;
 }
 
+bool rl_lease_may_heal(const struct rl_lease *lease)
+{
+    return lease->links.listed && quorum_lease_may_heal(&lease->rules);
+}
+
+void rl_lease_note_healed(struct rl_lease *lease, unsigned node, bool healed)
+{
+    lease->renewal.healing &= ~quorum_node(node);
+    lease->locks->core->statistics.healed += healed;
+}
+
 void rl_lease_note_failure(struct rl_lease *lease, const struct quorum_round *round)
 {
-    assert(quorum_round_over(round) && round->verdict != QUORUM_WON);
-    if (!lease->renewal.failure)
-        lease->renewal.failure = rl_core_allocate(lease->locks->core, sizeof *lease->renewal.failure);
-    if (lease->renewal.failure)
-        *lease->renewal.failure = (struct rl_renewal_failure){round->tally, round->verdict, round->sent};
+    struct rl_renewal_failure **failure = &lease->renewal.failure;
+    if (!*failure)
+        *failure = rl_core_allocate(lease->locks->core, sizeof **failure);
+    if (*failure)
+        **failure = (struct rl_renewal_failure){round->tally, round->verdict, round->sent};
 }
 
 void rl_lease_clear_failure(struct rl_lease *lease)
@@ -423,11 +435,15 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
     rl_lease_step(lease, &event);
 }
 
-void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, quorum_time now)
+void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, bool renews)
 {
     assert(round->confirmed);
+    const struct rl_renewal_failure *failure = lease->renewal.failure;
     const struct quorum_lease_event event = {
-        .type = QUORUM_LEASE_CONFIRMED, .now = now, .validity_end = round->validity_end, .ttl = round->terms.ttl};
+        .type = QUORUM_LEASE_CONFIRMED, .now = rl_now(), .validity_end = round->validity_end, .ttl = round->terms.ttl};
+    lease->locks->core->statistics.renewed += renews;
+    if (renews && failure && round->sent >= failure->sent)
+        rl_lease_clear_failure(lease);
     rl_lease_step(lease, &event);
 }
 

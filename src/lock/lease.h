@@ -57,6 +57,7 @@ struct rl_lease_links {
     struct rl_lease *next; /* listed leases */
     struct rl_lease *previous;
     struct rl_lease *next_due;        /* due renewals */
+    struct rl_lease *next_lacking;    /* heals of this turn */
     struct rl_lease *next_noticed;    /* events to report */
     struct rl_lease *next_unreleased; /* delayed releases */
 };
@@ -84,9 +85,10 @@ struct rl_lease_queueing {
 struct rl_lease_renewal {
     quorum_duration ttl;                /* to set */
     struct rl_renewal_failure *failure; /* NULL: the last one did not fail, or there was no memory */
+    quorum_nodes lacking;               /* nodes to heal in this turn; not 0: in the list of these leases */
     quorum_nodes healing;               /* nodes that have not replied to a request that sets the lock again */
     quorum_nodes healed;                /* nodes that were sent one since a majority last confirmed the lock */
-    bool apart;                         /* a batch was refused with NOPERM: this lease is not renewed with others */
+    bool apart;                         /* the user may not renew it: no carrier takes it with others */
 };
 
 /* What a release and the end of the lease read comes first, in few cache lines. */
@@ -161,12 +163,18 @@ void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *even
 /* An extension that the holder requested was decided. */
 void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round);
 
-/* Late replies of a majority have confirmed a renewal or extension that had failed by timeouts. */
-void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, quorum_time now);
+/* Late replies of a majority have confirmed an extension that had failed by timeouts. renews: a renewal. */
+void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, bool renews);
 
-/* Records the last renewal's failure, for redlock_renewal_result(). */
+/* Records the last renewal's failure, for redlock_renewal_result(), and forgets it. */
 void rl_lease_note_failure(struct rl_lease *lease, const struct quorum_round *round);
 void rl_lease_clear_failure(struct rl_lease *lease);
+
+/* The lock is still held, and was confirmed by the last renewal: a node that lacks it may set it again. */
+bool rl_lease_may_heal(const struct rl_lease *lease);
+
+/* The node will not reply to a heal any more. */
+void rl_lease_note_healed(struct rl_lease *lease, unsigned node, bool healed);
 
 /* Ends the validity, as seen by every thread. */
 void rl_lease_invalidate(struct rl_lease *lease);

@@ -89,7 +89,7 @@ void rl_leases_remove(struct rl_lease *lease)
     leases->count -= lease->key_count;
 }
 
-/* ------------------------------------------------------------------------------------------------------ due renewals */
+/* --------------------------------------------------------------------------------------------- due and lacking leases */
 
 /* How long a renewal may wait for others: a hundredth of the ttl, the default allowance for drift, up to 20 ms. */
 static quorum_duration patience(const struct rl_lease *lease)
@@ -115,7 +115,7 @@ void rl_leases_renew(struct rl_lease *lease)
         rl_timer_set(&locks->core->timers, &locks->renewal_timer, latest);
 }
 
-struct rl_lease *rl_leases_take_due(struct rl_leases *leases)
+void rl_leases_take_due(struct rl_leases *leases)
 {
     struct rl_lease *lease = leases->due;
     assert(lease && lease->links.due && leases->due_count > 0);
@@ -123,7 +123,25 @@ struct rl_lease *rl_leases_take_due(struct rl_leases *leases)
     leases->due_count--;
     assert((leases->due == NULL) == (leases->due_count == 0));
     lease->links.due = false;
-    return lease;
+    rl_lease_unref(lease);
+}
+
+void rl_leases_heal(struct rl_lease *lease, quorum_nodes nodes)
+{
+    struct rl_leases *leases = &lease->locks->leases;
+    if (!lease->renewal.lacking) {
+        lease->links.next_lacking = leases->lacking;
+        leases->lacking = rl_lease_ref(lease);
+    }
+    lease->renewal.lacking |= nodes;
+}
+
+void rl_leases_take_lacking(struct rl_leases *leases)
+{
+    struct rl_lease *lease = leases->lacking;
+    leases->lacking = lease->links.next_lacking;
+    lease->renewal.lacking = 0;
+    rl_lease_unref(lease);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- events */

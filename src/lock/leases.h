@@ -18,6 +18,7 @@ struct rl_leases {
     struct rl_lease *due;    /* for renewal, oldest first */
     struct rl_lease *due_last;
     unsigned due_count;
+    struct rl_lease *lacking; /* some nodes lack them: they are healed in this turn */
     struct rl_lease *noticed; /* with events to report, oldest first; each with a reference */
     struct rl_lease *noticed_last;
 };
@@ -32,8 +33,12 @@ void rl_leases_remove(struct rl_lease *lease);
 /* Lists the lease for renewal with its renewal.ttl, and sets the timer that sends the list in time. */
 void rl_leases_renew(struct rl_lease *lease);
 
-/* Removes the oldest due lease. The caller takes over the list's reference. */
-struct rl_lease *rl_leases_take_due(struct rl_leases *leases);
+/* Lists the lease for a heal of these nodes, at the end of the turn. */
+void rl_leases_heal(struct rl_lease *lease, quorum_nodes nodes);
+
+/* Take the first one off its list, and end the list's reference. */
+void rl_leases_take_due(struct rl_leases *leases);
+void rl_leases_take_lacking(struct rl_leases *leases);
 
 /* Lists the lease for rl_leases_notify(). notices: bits of events. */
 void rl_leases_notice(struct rl_lease *lease, unsigned notices);

@@ -42,7 +42,7 @@ struct rl_locks {
     struct rl_leases leases;
     struct rl_queues queues;
     struct rl_timer renewal_timer; /* the due renewals have been gathered for long enough */
-    unsigned renewal_turn;         /* the node that gets the next batch of many renewals first */
+    unsigned renewal_turn;         /* the node that gets the next carrier of many renewals first */
 
     struct rl_round_list coming;  /* rounds that wait for a node to become usable, in the order in which they began */
     struct rl_round_list waiting; /* acquires that begin, in this order, when the nodes are not crowded any more */

@@ -1,251 +1,56 @@
 #include "src/lock/renewal.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "src/core/clock.h"
 #include "src/core/result.h"
-#include "src/lock/batch.h"
-#include "src/lock/heal.h"
 #include "src/lock/locks.h"
-#include "src/node/reply.h"
+#include "src/lock/round.h"
+#include "src/lock/round_command.h"
+
+/* Without memory for a round. */
+#define RETRY (10 * QUORUM_MILLISECOND)
 
 void rl_renewals_drop(struct rl_locks *locks)
 {
     while (locks->leases.due)
-        rl_lease_unref(rl_leases_take_due(&locks->leases));
+        rl_leases_take_due(&locks->leases);
+    while (locks->leases.lacking)
+        rl_leases_take_lacking(&locks->leases);
     rl_timer_stop(&locks->core->timers, &locks->renewal_timer);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- votes */
+/* ---------------------------------------------------------------------------------------------------------- carriers */
 
-static void decided(struct rl_batch_item *item)
+/* Rounds that one carrier takes: of one kind, each with a reference. */
+struct load {
+    struct rl_locks *locks;
+    unsigned count;
+    enum rl_command_kind command;
+    bool apart;         /* it takes one lock only */
+    quorum_nodes nodes; /* that get the command */
+    quorum_duration patience;
+    struct rl_fanout *member[RL_CARRIER_MOST];
+};
+
+static bool load_takes(const struct load *load, const struct rl_lease *lease, enum rl_command_kind command)
 {
-    struct rl_lease *lease = item->lease;
-    const struct quorum_lease_event event = {.type = QUORUM_LEASE_RENEWED,
-                                             .now = item->round.decided_at,
-                                             .validity_end = item->round.validity_end,
-                                             .verdict = item->round.verdict,
-                                             .random = rl_random_u64(&lease->locks->core->random)};
-    bool is_won = item->round.verdict == QUORUM_WON;
-    if (is_won)
-        rl_lease_clear_failure(lease);
-    else
-        rl_lease_note_failure(lease, &item->round);
-    lease->locks->core->statistics.renewed += is_won;
-    lease->locks->core->statistics.renewals_failed += !is_won;
-    rl_lease_step(lease, &event);
+    if (load->count == 0)
+        return true;
+    return load->count < RL_CARRIER_MOST && load->command == command && !load->apart && !lease->renewal.apart;
 }
 
-static void count(struct rl_batch_item *item, unsigned node, enum quorum_vote vote, quorum_time now)
+static void load_add(struct load *load, struct rl_round *round, quorum_time now)
 {
-    const struct quorum_event event = {.type = QUORUM_VOTED, .now = now, .node = node, .vote = vote};
-    if (vote == QUORUM_ABSENT)
-        item->absent |= quorum_node(node);
-    struct quorum_actions actions = quorum_round_step(&item->round, &event);
-    if (actions.decided)
-        decided(item);
-    item->lease->locks->core->statistics.renewed += actions.confirmed;
-    const struct rl_renewal_failure *failure = item->lease->renewal.failure;
-    if (actions.confirmed && failure && item->round.sent >= failure->sent)
-        rl_lease_clear_failure(item->lease);
-    if (actions.confirmed)
-        rl_lease_confirmed(item->lease, &item->round, now);
-}
-
-static void count_all(struct rl_batch *batch, unsigned node, enum quorum_vote vote, quorum_time now)
-{
-    for (unsigned i = 0; i < batch->count; i++)
-        count(&batch->item[i], node, vote, now);
-}
-
-/* Includes nodes in quarantine, which withhold only new grants. */
-static quorum_nodes renewable_nodes(struct rl_locks *locks, quorum_time now)
-{
-    quorum_nodes nodes = 0;
-    for (unsigned i = 0; i < locks->nodes->count; i++)
-        if (rl_node_can_renew(&locks->nodes->node[i], now))
-            nodes |= quorum_node(i);
-    return nodes;
-}
-
-/* The node has replied or timed out. After the last one, the nodes that lack locks are healed. */
-static void settled(struct rl_batch *batch)
-{
-    assert(batch->turns.left > 0); /* a node is counted once */
-    if (--batch->turns.left == 0)
-        rl_heal_after(batch, renewable_nodes(batch->locks, rl_now()));
-}
-
-/* For redlock_renewal_result(). */
-static void __attribute__((format(printf, 2, 3))) note_failure(struct rl_node *node, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(node->renewal_failure, sizeof node->renewal_failure, format, arguments);
-    va_end(arguments);
-}
-
-/* A server refuses the whole command for one key that the user may not use: the next time each lease has its own. */
-static void part(struct rl_batch *batch)
-{
-    for (unsigned i = 0; i < batch->count; i++)
-        batch->item[i].lease->renewal.apart = true;
-}
-
-static void take_reply(struct rl_batch *batch, struct rl_node *node, const redisReply *reply, quorum_time now)
-{
-    if (!rl_batch_is_answer(batch, reply)) {
-        rl_reply_text(reply, node->renewal_failure, sizeof node->renewal_failure);
-        if (rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
-            part(batch);
-        count_all(batch, node->index, QUORUM_REFUSED, now);
-        return;
-    }
-    for (unsigned i = 0; i < batch->count; i++)
-        count(&batch->item[i], node->index, rl_batch_is_done(batch, reply, i) ? QUORUM_GRANTED : QUORUM_ABSENT, now);
-}
-
-/* ----------------------------------------------------------------------------------------------------------- sending */
-
-static unsigned take_unasked(struct rl_batch *batch)
-{
-    unsigned node = batch->turns.first;
-    assert(batch->turns.unasked && node < batch->locks->nodes->count);
-    while (!(batch->turns.unasked & quorum_node(node)))
-        node = (node + 1) % batch->locks->nodes->count;
-    batch->turns.unasked &= ~quorum_node(node);
-    return node;
-}
-
-/* Sends the same bytes to the next node, or to all that are left. */
-static void ask(struct rl_batch *batch)
-{
-    while (batch->turns.unasked) {
-        struct rl_node *node = &batch->locks->nodes->node[take_unasked(batch)];
-        if (!rl_node_can_renew(node, rl_now()) ||
-            rl_fanout_send(&batch->fanout, quorum_node(node->index), &batch->turns.command.command)) {
-            note_failure(node, "the request could not be sent");
-            count_all(batch, node->index, QUORUM_UNREACHABLE, rl_now());
-            settled(batch);
-        } else if (batch->turns.one_by_one) {
-            return;
-        }
-    }
-}
-
-static void ask_nobody(struct rl_batch *batch)
-{
-    while (batch->turns.unasked) {
-        count_all(batch, take_unasked(batch), QUORUM_UNREACHABLE, rl_now());
-        settled(batch);
-    }
-}
-
-static void ask_next(struct rl_batch *batch)
-{
-    bool ending = batch->locks->core->closing || batch->locks->core->forked;
-    (ending ? ask_nobody : ask)(batch);
-}
-
-static void on_turns_end(struct rl_timer *timer)
-{
-    struct rl_batch *batch = (struct rl_batch *)(void *)((char *)timer - offsetof(struct rl_batch, turns.end));
-    batch->turns.one_by_one = false;
-    rl_fanout_ref(&batch->fanout);
-    ask_next(batch);
-    rl_fanout_unref(&batch->fanout);
-}
-
-/* A node votes once: a reply after its timeout counts only in the rules. */
-static void answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
-{
-    struct rl_batch *batch = (struct rl_batch *)fanout;
-    struct rl_node *node = answer->node;
-    bool was_overdue = request->overdue && answer->kind != RL_ANSWER_OVERDUE;
-    switch (answer->kind) {
-    case RL_ANSWER_OVERDUE:
-        note_failure(node, "no reply within %llu ms", (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
-        count_all(batch, node->index, QUORUM_TIMED_OUT, answer->now);
-        break;
-    case RL_ANSWER_REPLY:
-        take_reply(batch, node, answer->reply, answer->now);
-        break;
-    case RL_ANSWER_BROKEN:
-    case RL_ANSWER_DROPPED:
-        note_failure(node, "the connection broke");
-        count_all(batch, node->index, QUORUM_UNREACHABLE, answer->now);
-        break;
-    }
-    if (was_overdue)
-        return;
-    ask_next(batch);
-    settled(batch);
-}
-
-static bool resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
-{
-    return !request->overdue && rl_batch_send((struct rl_batch *)fanout, node->index, use_eval);
-}
-
-static const struct rl_fanout_type type = {.answered = answered, .resend = resend, .destroy = rl_batch_destroy};
-
-/* --------------------------------------------------------------------------------------------------------- the batch */
-
-static void write_numbers(struct rl_batch_item *item)
-{
-    const struct rl_lease *lease = item->lease;
-    rl_decimal(item->ttl, item->round.terms.ttl / QUORUM_MILLISECOND);
-    rl_decimal(item->keys, lease->key_count);
-    if (!rl_lease_is_plain(lease))
-        rl_decimal(item->fence, rl_lease_own_fence(lease));
-}
-
-/* false: the round is lost before it begins. */
-static bool begin(struct rl_batch_item *item, quorum_nodes nodes, quorum_time now)
-{
-    const struct rl_lease *lease = item->lease;
-    const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
-                                       .nodes = lease->locks->nodes->count,
-                                       .ttl = quorum_lease_ttl_at(&lease->rules, lease->renewal.ttl, now),
-                                       .drift_ppm = lease->locks->core->options.drift_ppm,
-                                       .validity_end = lease->rules.validity_end};
-    const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes & lease->may_hold};
-    quorum_round_init(&item->round, &terms);
-    write_numbers(item);
-    for (unsigned i = 0; i < lease->locks->nodes->count; i++) {
-        if (!(lease->may_hold & quorum_node(i)))
-            count(item, i, QUORUM_ABSENT, now);
-        else if (!(nodes & quorum_node(i)))
-            count(item, i, QUORUM_UNREACHABLE, now);
-    }
-    bool begins = !quorum_round_over(&item->round);
-    struct quorum_actions actions = quorum_round_step(&item->round, &start);
-    if (actions.decided)
-        decided(item);
-    return begins;
-}
-
-static bool fits(const struct rl_batch *batch, const struct rl_lease *lease)
-{
-    bool apart = batch->count > 0 && (lease->renewal.apart || batch->item[0].lease->renewal.apart);
-    return !apart && rl_lease_is_plain(lease) == batch->plain;
-}
-
-/* Takes up to `most` due leases, until one that does not fit. */
-static void fill(struct rl_batch *batch, unsigned most, quorum_nodes nodes, quorum_time now)
-{
-    struct rl_leases *leases = &batch->locks->leases;
-    while (leases->due && batch->count < most && fits(batch, leases->due)) {
-        struct rl_batch_item *item = &batch->item[batch->count];
-        *item = (struct rl_batch_item){.lease = rl_leases_take_due(leases)};
-        if (item->lease->links.listed && !item->lease->rules.loss && begin(item, nodes, now))
-            batch->count++;
-        else
-            rl_lease_unref(item->lease);
-    }
+    quorum_duration left = quorum_lease_patience(&round->lease->rules, now);
+    assert(load->count < RL_CARRIER_MOST);
+    load->patience = load->count && load->patience < left ? load->patience : left;
+    load->command = round->command;
+    load->apart = round->lease->renewal.apart;
+    load->nodes |= round->rules.asked;
+    load->member[load->count++] = &round->fanout;
 }
 
 /*
@@ -253,58 +58,101 @@ static void fill(struct rl_batch *batch, unsigned most, quorum_nodes nodes, quor
  * leaves a majority free for other requests at any time. But there must be time to wait for every node's timeout.
  * Returns how long the nodes may get the command in turn; 0: not at all.
  */
-static quorum_duration time_for_turns(const struct rl_batch *batch, quorum_time now)
+static quorum_duration time_for_turns(const struct load *load)
 {
-    quorum_duration timeouts = 0, patience = QUORUM_NEVER;
-    if (batch->count < RL_RENEWALS_IN_TURN)
-        return 0;
-    for (unsigned i = 0; i < batch->locks->nodes->count; i++)
-        timeouts += rl_node_timeout(&batch->locks->nodes->node[i]);
-    for (unsigned i = 0; i < batch->count; i++) {
-        quorum_duration left = quorum_lease_patience(&batch->item[i].lease->rules, now);
-        patience = left < patience ? left : patience;
-    }
-    return timeouts <= patience ? patience : 0;
+    quorum_duration timeouts = 0;
+    for (unsigned i = 0; i < load->locks->nodes->count; i++)
+        timeouts += rl_node_timeout(&load->locks->nodes->node[i]);
+    return timeouts <= load->patience ? load->patience : 0;
 }
 
-/* The turns have an end, because the timeout of a node with a backlog starts again with each of its replies. */
-static void ask_first(struct rl_batch *batch, quorum_nodes nodes, quorum_time now)
+static void load_send(struct load *load)
 {
-    struct rl_locks *locks = batch->locks;
-    quorum_duration turns = time_for_turns(batch, now);
-    batch->turns.left = quorum_count(nodes);
-    batch->turns.unasked = nodes;
-    batch->turns.first = locks->renewal_turn++ % locks->nodes->count;
-    batch->turns.one_by_one = turns > 0;
-    batch->turns.end.fire = on_turns_end;
-    if (turns > 0)
-        rl_timer_set(&locks->core->timers, &batch->turns.end, quorum_time_add(now, turns));
-    (rl_batch_format(batch, false, &batch->turns.command) ? ask : ask_nobody)(batch);
+    struct rl_carrier_turns turns = {.first = 0};
+    bool renews = load->count && ((struct rl_round *)load->member[0])->renews;
+    if (renews)
+        turns.first = load->locks->renewal_turn++;
+    if (renews && load->count >= RL_RENEWALS_IN_TURN)
+        turns.end = time_for_turns(load);
+    if (load->count)
+        rl_carrier_send(load->member, load->count, load->nodes, rl_round_command_format_all, &turns);
+    for (unsigned i = 0; i < load->count; i++)
+        rl_fanout_unref(load->member[i]);
+    load->count = load->nodes = 0;
 }
 
-/* false: no memory. The leases stay due, and are retried after 10 ms. */
-static bool renew_some(struct rl_locks *locks)
+/* ---------------------------------------------------------------------------------------------------------- renewals */
+
+static void renewal_on_decision(struct rl_round *round)
 {
-    assert(locks->leases.due);
-    unsigned most = locks->leases.due_count < RL_BATCH_MAX ? locks->leases.due_count : RL_BATCH_MAX;
-    struct rl_batch *batch = rl_batch_create(locks, &type, false, rl_lease_is_plain(locks->leases.due), most);
-    quorum_time now = rl_now();
-    if (!batch) {
-        rl_timer_set(&locks->core->timers, &locks->renewal_timer, now + 10 * QUORUM_MILLISECOND);
-        return false;
+    struct rl_lease *lease = round->lease;
+    const struct quorum_lease_event event = {.type = QUORUM_LEASE_RENEWED,
+                                             .now = round->rules.decided_at,
+                                             .validity_end = round->rules.validity_end,
+                                             .verdict = round->rules.verdict,
+                                             .random = rl_random_u64(&lease->locks->core->random)};
+    bool is_won = round->rules.verdict == QUORUM_WON;
+    if (is_won)
+        rl_lease_clear_failure(lease);
+    else
+        rl_lease_note_failure(lease, &round->rules);
+    lease->locks->core->statistics.renewed += is_won;
+    lease->locks->core->statistics.renewals_failed += !is_won;
+    rl_lease_step(lease, &event);
+}
+
+static enum rl_command_kind renewal_command(const struct rl_lease *lease)
+{
+    return rl_lease_is_plain(lease) ? RL_COMMAND_EXTEND : RL_COMMAND_KEEP;
+}
+
+/* The round of a renewal that begins now. NULL: no memory. */
+static struct rl_round *renewal_begin(struct rl_lease *lease, quorum_time now)
+{
+    struct rl_locks *locks = lease->locks;
+    const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
+                                       .nodes = locks->nodes->count,
+                                       .ttl = quorum_lease_ttl_at(&lease->rules, lease->renewal.ttl, now),
+                                       .drift_ppm = locks->core->options.drift_ppm,
+                                       .validity_end = lease->rules.validity_end};
+    struct rl_round *round = rl_round_create(locks, lease, renewal_command(lease), &terms);
+    if (!round)
+        return NULL;
+    round->renews = true;
+    round->fence = rl_lease_own_fence(lease);
+    round->decided = renewal_on_decision;
+    rl_round_begin(round);
+    return round;
+}
+
+/* Takes due leases until one that does not fit. false: no memory; what is left is retried later. */
+static bool fill_with_renewals(struct load *load, quorum_time now)
+{
+    struct rl_leases *leases = &load->locks->leases;
+    while (leases->due && load_takes(load, leases->due, renewal_command(leases->due))) {
+        struct rl_lease *lease = leases->due;
+        bool is_held = lease->links.listed && !lease->rules.loss;
+        struct rl_round *round = is_held ? renewal_begin(lease, now) : NULL;
+        if (is_held && !round)
+            return false;
+        rl_leases_take_due(leases);
+        if (round && round->rules.asked && !quorum_round_over(&round->rules))
+            load_add(load, round, now);
+        else if (round) /* lost before it began */
+            rl_round_leave(round);
     }
-    quorum_nodes nodes = renewable_nodes(locks, now);
-    fill(batch, most, nodes, now);
-    if (batch->count)
-        ask_first(batch, nodes, now);
-    rl_fanout_unref(&batch->fanout);
     return true;
 }
 
-void rl_renewals_flush(struct rl_locks *locks)
+static bool renew_some(struct rl_locks *locks)
 {
-    while (locks->leases.due_count >= RL_BATCH_MAX && renew_some(locks))
-        ;
+    struct load load = {.locks = locks};
+    quorum_time now = rl_now();
+    bool done = fill_with_renewals(&load, now);
+    load_send(&load);
+    if (!done)
+        rl_timer_set(&locks->core->timers, &locks->renewal_timer, now + RETRY);
+    return done;
 }
 
 void rl_renewals_gathered(struct rl_timer *timer)
@@ -314,45 +162,87 @@ void rl_renewals_gathered(struct rl_timer *timer)
         ;
 }
 
-/* --------------------------------------------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------------------------------------------- heals */
 
-static const char *reason(struct rl_node *node, enum quorum_vote vote)
+/* Not twice at a time, where the node's window holds the first heal back: if the first one finds another holder's key
+ * and the second does not, the reply to the first would hide that the second has set the key. */
+static quorum_nodes nodes_to_heal(struct rl_lease *lease, quorum_time now)
 {
-    quorum_time now = rl_now();
-    if (vote == QUORUM_ABSENT)
-        return "the key is missing";
-    if (vote == QUORUM_PENDING || vote == QUORUM_GRANTED)
-        return "";
-    if (vote != QUORUM_UNREACHABLE || rl_node_can_renew(node, now))
-        return node->renewal_failure;
-    const char *why = rl_node_usable(node, now, false).reason;
-    return why && why[0] ? why : "not connected";
+    quorum_nodes nodes = 0;
+    for (quorum_nodes left = lease->renewal.lacking & ~lease->renewal.healing; left; left &= left - 1)
+        if (rl_node_can_renew(&lease->locks->nodes->node[__builtin_ctz(left)], now))
+            nodes |= left & -left;
+    return rl_lease_may_heal(lease) ? nodes : 0;
 }
 
-static enum quorum_vote vote_of(const struct quorum_tally *tally, unsigned node)
+/* The round is about these nodes alone: it stays undecided. NULL: no memory; the next renewal finds the nodes again. */
+static struct rl_round *heal_begin(struct rl_lease *lease, quorum_nodes nodes, quorum_time now)
 {
-    assert(node < tally->nodes);
-    enum quorum_vote vote = QUORUM_PENDING;
-    while (vote < QUORUM_VOTES && !(tally->voted[vote] & quorum_node(node)))
-        vote++;
-    return vote;
+    struct rl_locks *locks = lease->locks;
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK,
+                                       .nodes = locks->nodes->count,
+                                       .ttl = quorum_lease_ttl_at(&lease->rules, lease->rules.terms.ttl, now)};
+    struct rl_round *round =
+        rl_round_create(locks, lease, rl_lease_is_plain(lease) ? RL_COMMAND_HEAL : RL_COMMAND_RESTORE, &terms);
+    if (!round)
+        return NULL;
+    const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes};
+    round->fence = rl_lease_own_fence(lease);
+    rl_round_step(round, &start);
+    lease->may_hold |= nodes;
+    lease->renewal.healing |= nodes;
+    lease->renewal.healed |= nodes;
+    return round;
+}
+
+static void heal_lacking(struct rl_locks *locks)
+{
+    struct load load = {.locks = locks};
+    quorum_time now = rl_now();
+    while (locks->leases.lacking) {
+        struct rl_lease *lease = locks->leases.lacking;
+        quorum_nodes nodes = nodes_to_heal(lease, now);
+        struct rl_round *round = nodes ? heal_begin(lease, nodes, now) : NULL;
+        rl_leases_take_lacking(&locks->leases);
+        if (!round)
+            continue;
+        if (nodes != load.nodes || !load_takes(&load, round->lease, round->command))
+            load_send(&load);
+        load_add(&load, round, now);
+    }
+    load_send(&load);
+}
+
+void rl_renewals_flush(struct rl_locks *locks)
+{
+    if (locks->leases.lacking)
+        heal_lacking(locks);
+    while (locks->leases.due_count >= RL_CARRIER_MOST && renew_some(locks))
+        ;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ result */
+
+static const char *reason(const struct rl_node *node, enum quorum_vote vote)
+{
+    if (vote == QUORUM_PENDING || vote == QUORUM_GRANTED)
+        return "";
+    return vote == QUORUM_ABSENT ? "the key is missing" : node->renewal_failure;
 }
 
 void rl_renewal_fill(const struct rl_lease *lease, redlock_result *result)
 {
-    struct rl_locks *locks = lease->locks;
+    struct rl_nodes *nodes = lease->locks->nodes;
     const struct rl_renewal_failure *failure = lease->renewal.failure;
-    rl_result_clear(result, locks->nodes->count);
+    rl_result_clear(result, nodes->count);
     result->status = result->cause = failure ? rl_result_status(failure->verdict) : REDLOCK_OK;
     result->validity_ms = (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND);
-    for (unsigned i = 0; i < locks->nodes->count; i++) {
-        enum quorum_vote vote = failure ? vote_of(&failure->votes, i) : QUORUM_PENDING;
-        result->node[i].name = locks->nodes->node[i].address.name;
-        result->node[i].outcome = rl_result_outcome(vote);
-        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", reason(&locks->nodes->node[i], vote));
+    result->attempts = failure ? 1 : 0;
+    if (failure)
+        rl_result_votes(result, &failure->votes);
+    for (unsigned i = 0; i < nodes->count; i++) {
+        enum quorum_vote vote = failure ? quorum_tally_vote_of(&failure->votes, i) : QUORUM_PENDING;
+        result->node[i].name = nodes->node[i].address.name;
+        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", reason(&nodes->node[i], vote));
     }
-    if (!failure)
-        return;
-    result->attempts = 1;
-    rl_result_count(result, &failure->votes);
 }

@@ -112,13 +112,18 @@ static bool has_texts(struct rl_round *round)
 void rl_round_note(struct rl_round *round, unsigned node, const char *format, ...)
 {
     assert(node < round->locks->nodes->count);
-    if (!rl_round_is_open(round, node) || !is_read(round))
+    char *text = NULL;
+    if (!rl_round_is_open(round, node))
         return;
-    if (!has_texts(round))
+    if (round->renews) /* all renewals fail on a node for the same reason: see redlock_renewal_result() */
+        text = round->locks->nodes->node[node].renewal_failure;
+    else if (is_read(round) && has_texts(round))
+        text = round->text[node];
+    if (!text)
         return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(round->text[node], sizeof round->text[node], format, arguments);
+    vsnprintf(text, RL_NODE_TEXT_SIZE, format, arguments);
     va_end(arguments);
 }
 
@@ -132,15 +137,6 @@ static const char *text_of(const struct rl_round *round, unsigned node)
     return absent & quorum_node(node) ? "it never had the key" : "";
 }
 
-static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
-{
-    const struct quorum_tally *tally = &round->rules.tally;
-    for (unsigned v = QUORUM_GRANTED; v < QUORUM_VOTES; v++)
-        if (tally->voted[v] & quorum_node(node))
-            return (enum quorum_vote)v;
-    return QUORUM_PENDING;
-}
-
 static void explain_node(const struct rl_round *round, unsigned node)
 {
     const char *text = text_of(round, node);
@@ -149,10 +145,12 @@ static void explain_node(const struct rl_round *round, unsigned node)
     if (latency_us)
         snprintf(latency, sizeof latency, " after %.1f ms", latency_us / 1000.0);
     rl_log(round->locks->core, REDLOCK_LOG_DEBUG, "  %s: %s%s%s%s", round->locks->nodes->node[node].address.name,
-           redlock_outcome_name(rl_result_outcome(vote_of(round, node))), latency, text[0] ? ": " : "", text);
+           redlock_outcome_name(rl_result_outcome(quorum_tally_vote_of(&round->rules.tally, node))), latency,
+           text[0] ? ": " : "", text);
 }
 
-/* Logs why a lock was granted or not. Looks are left out: they are not about one lock's outcome. */
+/* Logs why a lock was granted or not. Looks are left out: they are not about one lock's outcome; and renewals, which
+ * are many. */
 static void explain(const struct rl_round *round)
 {
     static const char *const kinds[] = {[QUORUM_ACQUIRE] = "acquire",
@@ -163,7 +161,7 @@ static void explain(const struct rl_round *round)
     _Static_assert(sizeof kinds / sizeof *kinds == QUORUM_LOOK + 1, "every kind of round has a name or none");
     struct rl_locks *locks = round->locks;
     const char *kind = kinds[round->rules.terms.kind];
-    if (!kind || !rl_logs(locks->core, REDLOCK_LOG_DEBUG))
+    if (!kind || round->renews || !rl_logs(locks->core, REDLOCK_LOG_DEBUG))
         return;
     /* That an undo finds nothing is no loss of a lock. */
     bool undoes = round->rules.terms.kind == QUORUM_RELEASE && !round->decided;
@@ -176,10 +174,9 @@ static void explain(const struct rl_round *round)
 void rl_round_fill(const struct rl_round *round, redlock_result *result)
 {
     const struct quorum_tally *tally = &round->rules.tally;
-    rl_result_count(result, tally);
+    rl_result_votes(result, tally);
     result->kept_releases = quorum_count(round->kept);
     for (unsigned i = 0; i < tally->nodes; i++) {
-        result->node[i].outcome = rl_result_outcome(vote_of(round, i));
         result->node[i].latency_us = round->request[i].latency_us;
         const char *text = text_of(round, i);
         if (*text)
@@ -200,15 +197,15 @@ static void note_offer(struct rl_round *round, quorum_nodes nodes, bool subscrib
 
 static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscribed, bool use_eval)
 {
-    struct rl_round_command built;
+    struct rl_command command;
     if (!nodes)
         return 0;
     if (round->rules.terms.kind != QUORUM_RELEASE && round->lease)
         rl_releases_flush_for(round->lease);
-    built.subscribed = subscribed;
-    rl_round_command_format(&built, round, use_eval);
-    quorum_nodes failed = rl_fanout_send(&round->fanout, nodes, &built.command);
-    rl_command_free(&built.command);
+    rl_command_init(&command);
+    rl_round_command_format(&command, round, subscribed, use_eval);
+    quorum_nodes failed = rl_fanout_send(&round->fanout, nodes, &command);
+    rl_command_free(&command);
     if (rl_round_is_grant(round))
         round->lease->may_hold |= nodes & ~failed;
     note_offer(round, nodes & ~failed, subscribed);
@@ -251,7 +248,7 @@ void rl_round_step(struct rl_round *round, const struct quorum_event *event)
     struct quorum_event stamped = *event;
     stamped.stopped = round->locks->nodes->clock_stopped;
     struct quorum_actions actions = quorum_round_step(&round->rules, &stamped);
-    if (!actions.send && !actions.undo && !actions.decided && !actions.confirmed)
+    if (!actions.send && !actions.undo && !actions.decided && !actions.confirmed && !actions.heal)
         return;
     rl_fanout_ref(&round->fanout); /* an action may end the owner's reference */
     if (actions.decided) {
@@ -260,24 +257,36 @@ void rl_round_step(struct rl_round *round, const struct quorum_event *event)
     }
     if (actions.send && round->rules.terms.kind == QUORUM_RELEASE)
         rl_undo_send(round, actions.send);
-    else if (actions.send)
+    else if (actions.send && !round->renews && !rl_round_heals(round))
         ask_nodes(round, actions.send);
     if (actions.undo & round->lease->may_hold)
         rl_lease_undo_later(round->lease);
     if (actions.decided && round->decided)
         round->decided(round);
     if (actions.confirmed)
-        rl_lease_confirmed(round->lease, &round->rules, rl_now());
+        rl_lease_confirmed(round->lease, &round->rules, round->renews);
+    if (actions.heal)
+        rl_leases_heal(round->lease, actions.heal);
     rl_fanout_unref(&round->fanout);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ owner */
 
+/* A renewal goes to nodes in quarantine, and to those that hold back other requests; the next one to those that are being
+ * connected. */
+static struct rl_usable renewable(struct rl_node *node, quorum_time now)
+{
+    if (rl_node_can_renew(node, now))
+        return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
+    const char *why = rl_node_usable(node, now, false).reason;
+    return (struct rl_usable){RL_OUT, false, QUORUM_UNREACHABLE, why && why[0] ? why : "not connected"};
+}
+
 static struct rl_usable usability(const struct rl_round *round, struct rl_node *node, quorum_time now)
 {
     if (round->command == RL_COMMAND_TRUST && rl_guard_may_take_over(node))
         return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
-    return rl_node_usable(node, now, rl_round_is_grant(round));
+    return round->renews ? renewable(node, now) : rl_node_usable(node, now, rl_round_is_grant(round));
 }
 
 static void count_unusable(struct rl_round *round, unsigned node, const struct rl_usable *usable, quorum_time now)
@@ -334,7 +343,8 @@ void rl_round_begin(struct rl_round *round)
     if (round->rules.terms.kind == QUORUM_RELEASE) {
         start_release(round);
     } else {
-        rl_detached_retry(round->locks); /* otherwise the keys of failed attempts could block this round */
+        if (!round->renews)
+            rl_detached_retry(round->locks); /* otherwise the keys of failed attempts could block this round */
         struct quorum_event start = {.type = QUORUM_START, .now = rl_now()};
         sort_nodes(round, &start);
         leave_out_coming(round, &start);

@@ -25,6 +25,7 @@ struct rl_round {
     enum rl_command_kind command : 8;
     bool waits;        /* GRANT: of an acquire that would wait: it leaves a free lock to those that wait already */
     bool hands_over;   /* RELEASE: of a lock that was held; the next waiter may get it */
+    bool renews;       /* EXTEND, KEEP: a renewal. A carrier sends it, and nobody waits for its texts */
     quorum_nodes kept; /* nodes that get the release when they are connected again */
     struct quorum_round rules;
     struct rl_round_list *list; /* of rounds that wait for their turn, or for a node; NULL: none */
@@ -86,6 +87,12 @@ void rl_round_step(struct rl_round *round, const struct quorum_event *event);
 
 /* Builds the round's command and sends it. Returns the nodes that it was not sent to. */
 quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_eval);
+
+/* The round sets a held lock again where it is missing. A carrier sends it, and it has no verdict. */
+static inline bool rl_round_heals(const struct rl_round *round)
+{
+    return round->command == RL_COMMAND_HEAL || round->command == RL_COMMAND_RESTORE;
+}
 
 /* The round sets keys, which a node in quarantine does not grant. */
 static inline bool rl_round_is_grant(const struct rl_round *round)

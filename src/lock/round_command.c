@@ -8,224 +8,250 @@
 #include "src/lock/locks.h"
 #include "src/lock/queue_table.h"
 #include "src/lock/round.h"
+#include "src/node/guard.h"
 #include "src/node/limits.h"
 
-/* The one key of a plain lock. */
-static void add_lock_key(struct rl_round_command *built, const struct rl_lease *lease)
+struct waiter_name {
+    char text[RL_CHANNEL_SIZE + 16];
+};
+
+static void add(struct rl_command *command, struct rl_text text)
 {
-    assert(lease->key_count == 1);
-    rl_command_add(&built->command, lease->key[0].bytes, lease->key[0].size);
+    rl_command_add(command, text.bytes ? text.bytes : "", text.size);
+}
+
+static void add_keys(struct rl_command *command, const struct rl_lease *lease)
+{
+    for (unsigned i = 0; i < lease->key_count; i++)
+        rl_command_add(command, lease->key[i].bytes, lease->key[i].size);
 }
 
 /* Calls a script with all keys. */
-static void call(struct rl_round_command *built, enum rl_script_id script, bool use_eval, const struct rl_lease *lease)
+static void call(struct rl_command *command, enum rl_script_id script, bool use_eval, const struct rl_lease *lease)
 {
-    rl_decimal(built->keys, lease->key_count);
-    rl_command_script(&built->command, script, use_eval, built->keys);
     struct rl_text semaphore = rl_lease_semaphore(lease);
-    if (semaphore.bytes && (script == RL_SCRIPT_GRANT || script == RL_SCRIPT_WAIT)) {
-        rl_command_add(&built->command, semaphore.bytes, semaphore.size);
-        return;
-    }
-    for (unsigned i = 0; i < lease->key_count; i++)
-        rl_command_add(&built->command, lease->key[i].bytes, lease->key[i].size);
+    rl_command_script(command, script, use_eval, lease->key_count);
+    if (semaphore.bytes && (script == RL_SCRIPT_GRANT || script == RL_SCRIPT_WAIT))
+        add(command, semaphore);
+    else
+        add_keys(command, lease);
 }
 
-static void add_token(struct rl_round_command *built, const struct rl_lease *lease)
+static void add_ttl(struct rl_command *command, const struct rl_round *round)
 {
-    struct rl_text value = rl_lease_value(lease);
-    rl_command_add(&built->command, value.bytes, value.size);
-}
-
-/* Formatted only for commands that need it: releases, half of all commands, do not. */
-static void add_ttl(struct rl_round_command *built, const struct rl_round *round)
-{
-    rl_command_add(&built->command, built->ttl, rl_decimal(built->ttl, round->rules.terms.ttl / QUORUM_MILLISECOND));
+    rl_command_add_number(command, round->rules.terms.ttl / QUORUM_MILLISECOND);
 }
 
 /* The fencing token, 0 for none, and the ttl of its record. */
-static void add_fence(struct rl_round_command *built, const struct rl_lease *lease, uint64_t fence)
+static void add_fence(struct rl_command *command, const struct rl_lease *lease, uint64_t fence)
 {
-    rl_command_add(&built->command, built->fence, rl_decimal(built->fence, fence));
-    rl_command_add(&built->command, built->fence_ttl,
-                   rl_decimal(built->fence_ttl, lease->locks->core->options.fence_ttl_ms));
+    rl_command_add_number(command, fence);
+    rl_command_add_number(command, lease->locks->core->options.fence_ttl_ms);
 }
 
-/* The published pattern, so that clients in other languages and this one exclude each other. */
-static void set(struct rl_round_command *built, const struct rl_round *round)
+static void add_mode(struct rl_command *command, const struct rl_lease *lease)
 {
-    const struct rl_lease *lease = round->lease;
-    rl_command_add(&built->command, "SET", 3);
-    add_lock_key(built, lease);
-    add_token(built, lease);
-    rl_command_add(&built->command, "NX", 2);
-    rl_command_add(&built->command, "PX", 2);
-    add_ttl(built, round);
-}
-
-static void add_mode(struct rl_round_command *built, const struct rl_lease *lease)
-{
-    rl_command_add_text(&built->command, lease->shared ? "shared" : "exclusive");
+    rl_command_add_text(command, lease->shared ? "shared" : "exclusive");
 }
 
 /* The semaphore's number of slots, 0 for a lock, and the requested slot, -1 for none. */
-static void add_slot(struct rl_round_command *built, const struct rl_lease *lease)
+static void add_slot(struct rl_command *command, const struct rl_lease *lease)
 {
-    rl_command_add(&built->command, built->permits, rl_decimal(built->permits, lease->permits));
+    rl_command_add_number(command, lease->permits);
     if (lease->slot < 0)
-        rl_command_add(&built->command, "-1", 2);
+        rl_command_add_text(command, "-1");
     else
-        rl_command_add(&built->command, built->slot, rl_decimal(built->slot, (uint64_t)lease->slot));
+        rl_command_add_number(command, (uint64_t)lease->slot);
 }
 
-static void grant(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
+/* The published pattern, so that clients in other languages and this one exclude each other. */
+static void set(struct rl_command *command, const struct rl_round *round)
 {
-    const struct rl_lease *lease = round->lease;
-    call(built, RL_SCRIPT_GRANT, use_eval, lease);
-    add_token(built, lease);
-    add_ttl(built, round);
-    add_fence(built, lease, round->fence);
-    add_mode(built, lease);
-    add_slot(built, lease);
-    rl_command_add(&built->command, round->waits ? "1" : "0", 1);
+    assert(round->lease->key_count == 1);
+    rl_command_add_text(command, "SET");
+    add_keys(command, round->lease);
+    add(command, rl_lease_value(round->lease));
+    rl_command_add_text(command, "NX");
+    rl_command_add_text(command, "PX");
+    add_ttl(command, round);
 }
 
-static void keep(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
+static void grant(struct rl_command *command, const struct rl_round *round, bool use_eval)
 {
-    const struct rl_lease *lease = round->lease;
-    call(built, RL_SCRIPT_KEEP, use_eval, lease);
-    rl_command_add_text(&built->command, "keep");
-    rl_command_add_text(&built->command, built->keys);
-    add_token(built, lease);
-    add_ttl(built, round);
-    add_fence(built, lease, round->fence);
-    add_mode(built, lease);
-}
-
-static void extend(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
-{
-    const struct rl_lease *lease = round->lease;
-    rl_command_script(&built->command, RL_SCRIPT_EXTEND, use_eval, "1");
-    add_lock_key(built, lease);
-    add_token(built, lease);
-    add_ttl(built, round);
+    call(command, RL_SCRIPT_GRANT, use_eval, round->lease);
+    add(command, rl_lease_value(round->lease));
+    add_ttl(command, round);
+    add_fence(command, round->lease, round->fence);
+    add_mode(command, round->lease);
+    add_slot(command, round->lease);
+    rl_command_add_text(command, round->waits ? "1" : "0");
 }
 
 /* The waiter's name in the queues: the client's channel; for several resources a hash of them; for readers " r". */
-static const char *waiter_name(struct rl_round_command *built, const struct rl_lease *lease)
+static const char *waiter_name(struct waiter_name *name, const struct rl_lease *lease)
 {
     const char *readers = lease->shared ? " r" : "";
     if (lease->key_count == 1 && !lease->shared)
         return lease->locks->nodes->channel;
     if (lease->key_count > 1)
-        snprintf(built->waiter, sizeof built->waiter, "%s %08x%s", lease->locks->nodes->channel, rl_lease_set(lease),
+        snprintf(name->text, sizeof name->text, "%s %08x%s", lease->locks->nodes->channel, rl_lease_set(lease),
                  readers);
     else
-        snprintf(built->waiter, sizeof built->waiter, "%s%s", lease->locks->nodes->channel, readers);
-    return built->waiter;
+        snprintf(name->text, sizeof name->text, "%s%s", lease->locks->nodes->channel, readers);
+    return name->text;
 }
 
-static void free_all(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter)
+static void free_all(struct rl_command *command, const struct rl_lease *lease, bool use_eval, const char *waiter)
 {
-    call(built, RL_SCRIPT_FREE, use_eval, lease);
-    add_token(built, lease);
-    add_fence(built, lease, rl_lease_own_fence(lease));
-    add_mode(built, lease);
-    rl_command_add_text(&built->command, waiter ? waiter : "");
-    struct rl_text semaphore = rl_lease_semaphore(lease);
-    rl_command_add(&built->command, semaphore.bytes ? semaphore.bytes : "", semaphore.size);
+    call(command, RL_SCRIPT_FREE, use_eval, lease);
+    add(command, rl_lease_value(lease));
+    add_fence(command, lease, rl_lease_own_fence(lease));
+    add_mode(command, lease);
+    rl_command_add_text(command, waiter ? waiter : "");
+    add(command, rl_lease_semaphore(lease));
 }
 
 /* waiter: the waiter to dequeue, or NULL. hand: the node hands the lock over to the next waiter; a holder that has been
  * a waiter does so even on a node where it has no key. Its entry stays if another acquire of this client uses it. */
-static void release(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter,
+static void release(struct rl_command *command, const struct rl_lease *lease, bool use_eval, const char *waiter,
                     bool hand)
 {
+    struct waiter_name name;
     if (!rl_lease_is_plain(lease)) {
-        free_all(built, lease, use_eval, waiter);
+        free_all(command, lease, use_eval, waiter);
         return;
     }
     bool stays = !waiter && lease->queueing.queued;
-    rl_command_script(&built->command, RL_SCRIPT_RELEASE, use_eval, "1");
-    add_lock_key(built, lease);
-    add_token(built, lease);
+    call(command, RL_SCRIPT_RELEASE, use_eval, lease);
+    add(command, rl_lease_value(lease));
     if (waiter || !hand || stays)
-        rl_command_add_text(&built->command, waiter ? waiter : stays ? waiter_name(built, lease) : "");
+        rl_command_add_text(command, waiter ? waiter : stays ? waiter_name(&name, lease) : "");
     if (!hand || stays)
-        rl_command_add_text(&built->command, hand ? "" : "undo");
+        rl_command_add_text(command, hand ? "" : "undo");
     if (stays)
-        rl_command_add_text(&built->command, "stays");
+        rl_command_add_text(command, "stays");
 }
 
 /* The value that the node may set the key to, the ttl, the time, and the marker that proves the grant. */
-static const char *offer(struct rl_round_command *built, const struct rl_round *round)
+static void add_offer(struct rl_command *command, const struct rl_round *round, bool subscribed)
 {
     const redlock_options *options = &round->locks->core->options;
-    if (!round->offer || !built->subscribed)
-        return "";
-    snprintf(built->offer, sizeof built->offer, "%s %u %llu %s", round->offer->token, round->offer->ttl_ms,
-             (unsigned long long)rl_now(), options->guard ? options->marker_key : "");
-    return built->offer;
+    char offer[REDLOCK_TOKEN_SIZE + 2 * RL_DECIMAL_SIZE + 128 + 4] = "";
+    if (round->offer && subscribed)
+        snprintf(offer, sizeof offer, "%s %u %llu %s", round->offer->token, round->offer->ttl_ms,
+                 (unsigned long long)rl_now(), options->guard ? options->marker_key : "");
+    rl_command_add_text(command, offer);
 }
 
-static void wait(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
+static void wait(struct rl_command *command, const struct rl_round *round, bool subscribed, bool use_eval)
 {
-    call(built, RL_SCRIPT_WAIT, use_eval, round->lease);
-    rl_command_add_text(&built->command, waiter_name(built, round->lease));
-    rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, round->ticket));
-    rl_command_add_text(&built->command, round->command == RL_COMMAND_TAKE ? "take" : "enqueue");
-    add_token(built, round->lease);
-    add_ttl(built, round);
-    add_fence(built, round->lease, round->fence);
-    add_mode(built, round->lease);
-    add_slot(built, round->lease);
-    rl_command_add(&built->command, built->subscribed ? "1" : "0", 1);
-    rl_command_add_text(&built->command, offer(built, round));
+    struct waiter_name name;
+    call(command, RL_SCRIPT_WAIT, use_eval, round->lease);
+    rl_command_add_text(command, waiter_name(&name, round->lease));
+    rl_command_add_number(command, round->ticket);
+    rl_command_add_text(command, round->command == RL_COMMAND_TAKE ? "take" : "enqueue");
+    add(command, rl_lease_value(round->lease));
+    add_ttl(command, round);
+    add_fence(command, round->lease, round->fence);
+    add_mode(command, round->lease);
+    add_slot(command, round->lease);
+    rl_command_add_text(command, subscribed ? "1" : "0");
+    add_offer(command, round, subscribed);
 }
 
 /* A release dequeues the holder, unless another waiter of this client uses its entry. The client's next waiter enqueues
  * behind the withdrawal of an offer, except if the withdrawal is sent again. */
-static const char *waiter_to_dequeue(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval)
+static const char *waiter_to_dequeue(struct waiter_name *name, const struct rl_lease *lease, bool use_eval)
 {
     bool is_ours = (lease->queueing.withdrawn && !use_eval) || !rl_queue_is_waiting(lease->locks, lease);
-    return lease->queueing.queued && is_ours ? waiter_name(built, lease) : NULL;
+    return lease->queueing.queued && is_ours ? waiter_name(name, lease) : NULL;
 }
 
-bool rl_round_command_format(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
+/* ------------------------------------------------------------------------------------------------ several rounds at once */
+
+static const struct rl_round *round_of(const struct rl_fanout *member)
+{
+    return (const struct rl_round *)member;
+}
+
+/* Of each lock that is not plain. A release of one does not come here. */
+static void add_others(struct rl_command *command, struct rl_fanout *const *member, unsigned count)
+{
+    rl_command_add_text(command, rl_round_heals(round_of(member[0])) ? "heal" : "keep");
+    for (unsigned i = 0; i < count; i++) {
+        const struct rl_round *round = round_of(member[i]);
+        rl_command_add_number(command, round->lease->key_count);
+        add(command, rl_lease_value(round->lease));
+        add_ttl(command, round);
+        add_fence(command, round->lease, round->fence);
+        add_mode(command, round->lease);
+    }
+}
+
+bool rl_round_command_format_all(struct rl_fanout *const *member, unsigned count, bool use_eval,
+                                 struct rl_command *command)
+{
+    static const enum rl_script_id scripts[] = {[RL_COMMAND_EXTEND] = RL_SCRIPT_EXTEND,
+                                                [RL_COMMAND_KEEP] = RL_SCRIPT_KEEP,
+                                                [RL_COMMAND_HEAL] = RL_SCRIPT_HEAL,
+                                                [RL_COMMAND_RESTORE] = RL_SCRIPT_KEEP,
+                                                [RL_COMMAND_RELEASE] = RL_SCRIPT_RELEASES};
+    enum rl_command_kind kind = round_of(member[0])->command;
+    unsigned keys = 0;
+    for (unsigned i = 0; i < count; i++)
+        keys += round_of(member[i])->lease->key_count;
+    rl_command_script(command, scripts[kind], use_eval, keys);
+    for (unsigned i = 0; i < count; i++)
+        add_keys(command, round_of(member[i])->lease);
+    if (scripts[kind] == RL_SCRIPT_KEEP)
+        add_others(command, member, count);
+    for (unsigned i = 0; i < count && scripts[kind] != RL_SCRIPT_KEEP; i++) {
+        add(command, rl_lease_value(round_of(member[i])->lease));
+        if (kind != RL_COMMAND_RELEASE)
+            add_ttl(command, round_of(member[i]));
+    }
+    return rl_command_format(command);
+}
+
+static void trust(struct rl_command *command, const struct rl_round *round, bool use_eval)
+{
+    struct rl_guard_numbers numbers;
+    rl_guard_command(round->locks->nodes, NULL, RL_GUARD_TRUST, use_eval, command, &numbers);
+}
+
+bool rl_round_command_format(struct rl_command *command, const struct rl_round *round, bool subscribed, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
-    built->command.count = 0;
-    built->command.bytes = NULL;
+    struct rl_fanout *alone = (struct rl_fanout *)(uintptr_t)&round->fanout;
+    struct waiter_name name;
     switch (round->command) {
     case RL_COMMAND_SET:
-        set(built, round);
+        set(command, round);
         break;
     case RL_COMMAND_GRANT:
-        grant(built, round, use_eval);
-        break;
-    case RL_COMMAND_KEEP:
-        keep(built, round, use_eval);
+        grant(command, round, use_eval);
         break;
     case RL_COMMAND_EXTEND:
-        extend(built, round, use_eval);
-        break;
+    case RL_COMMAND_KEEP:
+    case RL_COMMAND_HEAL:
+    case RL_COMMAND_RESTORE:
+        return rl_round_command_format_all(&alone, 1, use_eval, command);
     case RL_COMMAND_RELEASE:
-        release(built, lease, use_eval, waiter_to_dequeue(built, lease, use_eval), round->hands_over);
+        release(command, lease, use_eval, waiter_to_dequeue(&name, lease, use_eval), round->hands_over);
         break;
     case RL_COMMAND_DEQUEUE:
-        release(built, lease, use_eval, waiter_name(built, lease), false);
+        release(command, lease, use_eval, waiter_name(&name, lease), false);
         break;
     case RL_COMMAND_QUERY:
-        rl_command_script(&built->command, RL_SCRIPT_QUERY, use_eval, "1");
-        add_lock_key(built, lease);
+        call(command, RL_SCRIPT_QUERY, use_eval, lease);
         break;
     case RL_COMMAND_TRUST:
-        rl_guard_command(round->locks->nodes, NULL, RL_GUARD_TRUST, use_eval, &built->command, &built->guard);
+        trust(command, round, use_eval);
         break;
     case RL_COMMAND_TAKE:
     case RL_COMMAND_ENQUEUE:
-        wait(built, round, use_eval);
+        wait(command, round, subscribed, use_eval);
         break;
     }
-    return rl_command_format(&built->command);
+    return rl_command_format(command);
 }

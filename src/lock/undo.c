@@ -7,6 +7,7 @@
 #include "src/core/memory.h"
 #include "src/lock/locks.h"
 #include "src/lock/round.h"
+#include "src/lock/round_command.h"
 #include "src/lock/vote.h"
 #include "src/node/guard.h"
 #include "src/node/limits.h"
@@ -56,13 +57,13 @@ static bool may_gather(const struct rl_round *round)
 static void gather(struct rl_round *round, quorum_nodes nodes)
 {
     struct rl_releases *releases = &round->locks->releases;
-    if (releases->count == RL_CARRIER_MOST || (releases->count && releases->nodes != nodes))
+    if (releases->count == RL_RELEASES_MOST || (releases->count && releases->nodes != nodes))
         rl_releases_flush(round->locks);
-    assert(releases->count < RL_CARRIER_MOST);
+    assert(releases->count < RL_RELEASES_MOST);
     rl_fanout_ref(&round->fanout);
     releases->nodes = nodes;
     releases->key[releases->count] = round->lease->key[0].hash;
-    releases->round[releases->count++] = round;
+    releases->round[releases->count++] = &round->fanout;
 }
 
 void rl_undo_send(struct rl_round *round, quorum_nodes nodes)
@@ -76,34 +77,15 @@ void rl_undo_send(struct rl_round *round, quorum_nodes nodes)
     }
 }
 
-static bool format_releases(struct rl_fanout *const *member, unsigned count, bool use_eval, struct rl_command *command)
-{
-    char keys[RL_DECIMAL_SIZE];
-    rl_decimal(keys, count);
-    rl_command_script(command, RL_SCRIPT_RELEASES, use_eval, keys);
-    for (unsigned i = 0; i < count; i++) {
-        const struct rl_key *key = ((const struct rl_round *)member[i])->lease->key;
-        rl_command_add(command, key->bytes, key->size);
-    }
-    for (unsigned i = 0; i < count; i++) {
-        struct rl_text value = rl_lease_value(((const struct rl_round *)member[i])->lease);
-        rl_command_add(command, value.bytes, value.size);
-    }
-    return rl_command_format(command);
-}
-
 static void send_together(const struct rl_releases *releases)
 {
-    struct rl_fanout *member[RL_CARRIER_MOST];
+    static const struct rl_carrier_turns at_once = {0};
+    struct rl_locks *locks = ((struct rl_round *)releases->round[0])->locks;
+    quorum_nodes ready = ready_nodes(locks, releases->nodes);
+    if (ready)
+        rl_carrier_send(releases->round, releases->count, ready, rl_round_command_format_all, &at_once);
     for (unsigned i = 0; i < releases->count; i++)
-        member[i] = &releases->round[i]->fanout;
-    quorum_nodes ready = ready_nodes(releases->round[0]->locks, releases->nodes);
-    quorum_nodes failed = rl_carrier_send(member, releases->count, ready, format_releases);
-    for (unsigned i = 0; i < releases->count; i++)
-        if (failed == ready) /* no memory: a lone release needs less */
-            send_alone(releases->round[i], releases->nodes);
-        else
-            keep(releases->round[i], (releases->nodes & ~ready) | failed);
+        keep((struct rl_round *)releases->round[i], releases->nodes & ~ready);
 }
 
 void rl_releases_flush(struct rl_locks *locks)
@@ -111,11 +93,11 @@ void rl_releases_flush(struct rl_locks *locks)
     struct rl_releases gathered = locks->releases;
     locks->releases.count = 0;
     if (gathered.count == 1)
-        send_alone(gathered.round[0], gathered.nodes);
+        send_alone((struct rl_round *)gathered.round[0], gathered.nodes);
     else if (gathered.count)
         send_together(&gathered);
     for (unsigned i = 0; i < gathered.count; i++)
-        rl_fanout_unref(&gathered.round[i]->fanout);
+        rl_fanout_unref(gathered.round[i]);
 }
 
 void rl_releases_flush_for(const struct rl_lease *lease)
@@ -132,7 +114,7 @@ void rl_releases_flush_for(const struct rl_lease *lease)
 void rl_releases_drop(struct rl_locks *locks)
 {
     for (; locks->releases.count; locks->releases.count--)
-        rl_fanout_unref(&locks->releases.round[locks->releases.count - 1]->fanout);
+        rl_fanout_unref(locks->releases.round[locks->releases.count - 1]);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- answers */
@@ -197,7 +179,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
         rl_vote_note_reply(round, node, answer->reply);
         rl_vote_count(round, node, vote, answer->now);
     }
-    if (answer->reply->type == REDIS_REPLY_INTEGER && answer->reply->integer == RL_KEY_UNANNOUNCED)
+    if (vote.unannounced)
         rl_guard_find(answer->node, REDLOCK_FINDING_NO_PUBLISH, true);
     if (again)
         undo_again(round, answer->node, answer->now);

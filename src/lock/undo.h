@@ -16,11 +16,12 @@ struct rl_locks;
  * Only releases of one kind gather, with the same nodes: of held locks with one key and a token, acquired without the
  * queue. Each is behind the request that it undoes, which was sent before; and before a later request for its key.
  */
+#define RL_RELEASES_MOST 32 /* as many fit into a small command */
 struct rl_releases {
     unsigned count;
-    quorum_nodes nodes;                      /* that all of them go to */
-    struct rl_round *round[RL_CARRIER_MOST]; /* each with a reference */
-    uint64_t key[RL_CARRIER_MOST];           /* hashes */
+    quorum_nodes nodes;                        /* that all of them go to */
+    struct rl_fanout *round[RL_RELEASES_MOST]; /* each with a reference */
+    uint64_t key[RL_RELEASES_MOST];            /* hashes */
 };
 
 /* Sends the undo to these nodes, or keeps it for them; a release may wait for others until the end of the turn. */

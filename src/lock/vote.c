@@ -16,9 +16,16 @@ static bool leaves_place(const struct rl_round *round)
     return round->command == RL_COMMAND_TAKE && round->rules.verdict == QUORUM_WON;
 }
 
+/* A node that cannot set all keys of a lock again may have some. */
+static bool heals_one_key(const struct rl_round *round)
+{
+    return rl_round_heals(round) && round->lease->key_count == 1;
+}
+
 void rl_vote_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
 {
-    if (vote.left_nothing && rl_round_is_grant(round) && !leaves_place(round))
+    bool absent = rl_round_is_grant(round) ? !leaves_place(round) : heals_one_key(round);
+    if (vote.left_nothing && absent)
         rl_lease_note_absent(round->lease, node);
     const struct quorum_event event = {.type = QUORUM_VOTED,
                                        .now = now,
@@ -53,12 +60,13 @@ static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
            !quorum_fence_is_near(round->fence, vote->record);
 }
 
-/* A node that refuses to record a settled token has prolonged the lock all the same. */
+/* A node that refuses to record a settled token has prolonged the lock, or set it again, all the same. */
 static struct rl_vote judge_fence(const struct rl_round *round, struct rl_vote vote)
 {
     if (is_far_off(round, &vote))
         return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
-    if (vote.clock && round->command == RL_COMMAND_KEEP && round->lease->fence)
+    bool keeps = round->command == RL_COMMAND_KEEP || round->command == RL_COMMAND_RESTORE;
+    if (vote.clock && keeps && round->lease->fence)
         return (struct rl_vote){.vote = QUORUM_GRANTED};
     return vote;
 }
@@ -109,10 +117,22 @@ static void count_grant(struct rl_round *round, struct rl_node *node, uint64_t r
     count_reply(round, node->index, vote, NULL, now);
 }
 
+/* A carrier was refused for one of its locks, and each was then renewed or healed by itself: this is the one. */
+static void note_apart(struct rl_round *round, const redisReply *reply)
+{
+    bool carried = round->renews || rl_round_heals(round);
+    if (carried && !quorum_round_over(&round->rules) && rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
+        round->lease->renewal.apart = true;
+}
+
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned node = answer->node->index;
     struct rl_vote vote = judge_fence(round, rl_reply_vote(round->command, answer->reply));
+    if (vote.permanent)
+        note_apart(round, answer->reply);
+    if (rl_round_heals(round))
+        rl_lease_note_healed(round->lease, node, vote.vote == QUORUM_GRANTED);
     if (rl_round_is_open(round, node)) {
         rl_request_note_latency(request, answer->now);
         note_reply(round, node, &vote, answer->reply);
@@ -142,6 +162,8 @@ void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     } else if (answer->kind == RL_ANSWER_REPLY) {
         take_reply(round, request, answer);
     } else if (!quorum_round_over(&round->rules)) {
+        if (rl_round_heals(round))
+            rl_lease_note_healed(round->lease, node->index, false);
         rl_round_note(round, node->index, "%s", rl_node_error(node)[0] ? rl_node_error(node) : "the connection broke");
         rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, answer->now);
     }
@@ -173,6 +195,8 @@ bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct
 {
     (void)request;
     struct rl_round *round = (struct rl_round *)fanout;
+    if (rl_round_heals(round) && !rl_lease_may_heal(round->lease))
+        return false;
     if (quorum_round_over(&round->rules) ||
         (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease)))
         return false;

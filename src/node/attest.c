@@ -53,6 +53,8 @@ bool rl_attest_open(struct rl_nodes *nodes)
     struct rl_proofs *proofs = nodes->proofs = rl_allocate(&nodes->core->allocator, sizeof *proofs);
     if (!proofs)
         return false;
+    for (unsigned part = 0; part < PARTS; part++)
+        rl_command_init(&proofs->command[part]);
     /* Not GETRANGE, which takes a node longer. If somebody has written a huge value, the reader's limit ends the
      * connection, and the handshake reads no more than a marker's size. */
     rl_command_add_text(&proofs->command[MARKER], "GET");

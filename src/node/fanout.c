@@ -19,6 +19,11 @@ void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type,
         request[i] = (struct rl_request){.sender = &fanout->sender};
 }
 
+bool rl_fanout_is_undo(const struct rl_fanout *fanout)
+{
+    return fanout->sender.type == &undos;
+}
+
 void rl_fanout_ref(struct rl_fanout *fanout)
 {
     assert(fanout->references > 0);
@@ -46,7 +51,7 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
         struct rl_request *request = &fanout->request[index];
         if (proven_behind)
             rl_attest_owe(node);
-        else if (fanout->sender.type == &undos)
+        else if (rl_fanout_is_undo(fanout))
             rl_attest_renew_look(node, now);
         request->plain = proven_behind && fanout->plain && fanout->nodes->core->options.guard;
         request->use_eval = false;

@@ -1,7 +1,7 @@
 /*
  * The fan-out: sends one command to a set of nodes, one request per node, and passes the replies to the operation. It
  * sends a script's text to a node that does not know its hash, keeps requests for disconnected nodes, and stays in
- * memory until its last request has ended. Rounds, renewals and inspections begin with a `struct rl_fanout`.
+ * memory until its last request has ended. Rounds, carriers and inspections begin with a `struct rl_fanout`.
  */
 #ifndef RL_FANOUT_H
 #define RL_FANOUT_H
@@ -46,6 +46,8 @@ struct rl_fanout {
 /* One reference, the caller's. request: memory for one per node. is_undo: the requests delete keys. */
 void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type, struct rl_nodes *nodes,
                     struct rl_request *request, bool is_undo);
+
+bool rl_fanout_is_undo(const struct rl_fanout *fanout);
 
 void rl_fanout_ref(struct rl_fanout *fanout);
 void rl_fanout_unref(struct rl_fanout *fanout);

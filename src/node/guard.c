@@ -21,7 +21,7 @@ void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum r
     snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%llu",
              (unsigned long long)(nodes->guard.max_ttl / QUORUM_MILLISECOND));
     snprintf(numbers->nodes, sizeof numbers->nodes, "%u", nodes->count);
-    rl_command_script(command, RL_SCRIPT_GUARD, use_eval, "1");
+    rl_command_script(command, RL_SCRIPT_GUARD, use_eval, 1);
     rl_command_add_text(command, options->marker_key);
     rl_command_add_text(command, numbers->max_ttl);
     rl_command_add_text(command, options->deployment);

@@ -313,8 +313,8 @@ int rl_handshake_auth(struct rl_node *node, struct rl_command *command)
 
 void rl_handshake_auth_free(struct rl_command *command)
 {
-    if (command->bytes)
-        rl_wipe(command->bytes, command->length);
+    if (command->buffer)
+        rl_wipe(command->buffer, command->used);
     rl_command_free(command);
 }
 

@@ -65,7 +65,7 @@ _Static_assert(RL_SLOT_LAST == REDLOCK_PERMITS_MAX - 1, "a semaphore has REDLOCK
 #define RL_FENCE_FAR_S 86400
 _Static_assert(RL_FENCE_FAR_S * 1000000ull == QUORUM_FENCE_FAR, "nodes and client agree on a far fencing token");
 
-/* The answers of release.lua, free.lua and extend.lua, which has nothing to notify. */
+/* The answers of release.lua and free.lua. */
 #define RL_KEY_NOT_OURS    0
 #define RL_KEY_DONE        1
 #define RL_KEY_UNANNOUNCED 2

@@ -194,8 +194,8 @@ static struct rl_vote grant(const redisReply *reply)
     return refused(reply);
 }
 
-/* keep.lua, for one lock: the fencing record from before, or why there is none. */
-static struct rl_vote keep(const redisReply *reply)
+/* keep.lua, for one lock: the fencing record from before, or why there is none. missing: what that is a vote for. */
+static struct rl_vote keep(const redisReply *reply, struct rl_vote missing)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
         return refused(reply);
@@ -203,19 +203,34 @@ static struct rl_vote keep(const redisReply *reply)
     if (answer >= 0)
         return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)answer};
     if (answer == RL_KEEP_ABSENT)
-        return (struct rl_vote){.vote = QUORUM_ABSENT};
+        return missing;
     return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
 }
 
-/* release.lua, free.lua and extend.lua. last: the largest answer that says that the key was ours. */
-static struct rl_vote own_key(const redisReply *reply, long long last)
+bool rl_reply_is_text(const redisReply *reply, const char *text)
 {
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= RL_KEY_DONE && reply->integer <= last)
+    return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(text) &&
+           memcmp(reply->str, text, (size_t)reply->len) == 0;
+}
+
+/* extend.lua and heal.lua, for one lock: a digit. */
+static struct rl_vote digit(const redisReply *reply, struct rl_vote missing)
+{
+    if (rl_reply_is_text(reply, "1"))
         return granted;
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == RL_KEY_NOT_OURS)
-        return absent;
-    if (rl_reply_error(reply) == RL_ERROR_WRONGTYPE) /* a key of another type is not ours */
-        return absent;
+    return rl_reply_is_text(reply, "0") ? missing : refused(reply);
+}
+
+/* release.lua and free.lua: a number. releases.lua, for one lock: a digit. */
+static struct rl_vote release(const redisReply *reply)
+{
+    long long answer = reply->type == REDIS_REPLY_INTEGER                     ? reply->integer
+                       : reply->type == REDIS_REPLY_STRING && reply->len == 1 ? reply->str[0] - '0'
+                                                                              : -1;
+    if (answer == RL_KEY_DONE || answer == RL_KEY_UNANNOUNCED)
+        return (struct rl_vote){.vote = QUORUM_GRANTED, .unannounced = answer == RL_KEY_UNANNOUNCED};
+    if (answer == RL_KEY_NOT_OURS || rl_reply_error(reply) == RL_ERROR_WRONGTYPE)
+        return absent; /* a key of another type is not ours */
     return refused(reply);
 }
 
@@ -242,12 +257,6 @@ static struct rl_vote query(const redisReply *reply)
     int holder = reply->element[RL_QUERY_HOLDER]->type;
     bool known = holder == REDIS_REPLY_STRING || holder == REDIS_REPLY_NIL || holder == REDIS_REPLY_INTEGER;
     return known ? granted : refused(reply);
-}
-
-bool rl_reply_is_text(const redisReply *reply, const char *text)
-{
-    return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(text) &&
-           memcmp(reply->str, text, (size_t)reply->len) == 0;
 }
 
 /* guard.lua reports why the marker was written: "trusted" if this request has succeeded. A replica's is not written. */
@@ -287,11 +296,15 @@ struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *rep
     case RL_COMMAND_GRANT:
         return grant(reply);
     case RL_COMMAND_EXTEND:
-        return own_key(reply, RL_KEY_DONE);
+        return digit(reply, absent);
+    case RL_COMMAND_HEAL:
+        return digit(reply, held);
     case RL_COMMAND_KEEP:
-        return keep(reply);
+        return keep(reply, (struct rl_vote){.vote = QUORUM_ABSENT});
+    case RL_COMMAND_RESTORE:
+        return keep(reply, held);
     case RL_COMMAND_RELEASE:
-        return own_key(reply, RL_KEY_UNANNOUNCED);
+        return release(reply);
     case RL_COMMAND_QUERY:
         return query(reply);
     case RL_COMMAND_TAKE:

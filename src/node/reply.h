@@ -12,7 +12,9 @@ enum rl_command_kind {
     RL_COMMAND_SET,
     RL_COMMAND_GRANT, /* as SET, by a script */
     RL_COMMAND_EXTEND,
-    RL_COMMAND_KEEP, /* as EXTEND, for a lock that is not plain */
+    RL_COMMAND_KEEP,    /* as EXTEND, for a lock that is not plain */
+    RL_COMMAND_HEAL,    /* set a held lock again where it is missing */
+    RL_COMMAND_RESTORE, /* as HEAL, for a lock that is not plain */
     RL_COMMAND_RELEASE,
     RL_COMMAND_QUERY,
     RL_COMMAND_TRUST,
@@ -38,6 +40,7 @@ struct rl_vote {
     enum quorum_vote vote;
     bool permanent;    /* the refusal lasts until an operator changes the server or the settings */
     bool left_nothing; /* the reply shows that the node has nothing of ours */
+    bool unannounced;  /* released, but the user may not notify the waiters */
     bool noscript;     /* the node does not know the script: send its text */
     bool clock;        /* the fencing token is refused: a clock is too far off, the node's or a client's */
     uint64_t record;   /* granted, with a fencing token: the node's record from before; held, for a semaphore: the free

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/node/carrier.h"
+#include "src/lock/undo.h"
 #include "src/node/script.h"
 
-enum { MANY = 2 * RL_CARRIER_MOST + 1, SOME = 6, TTL_MS = 60000 };
+enum { MANY = 2 * RL_RELEASES_MOST + 1, SOME = 6, TTL_MS = 60000 };
 
 static struct answer acquired[MANY], released[MANY], late;
 
@@ -62,7 +62,7 @@ SCENE_CASE(releases, three_nodes);
 
 static const struct {
     unsigned locks, carriers, alone;
-} sizes[] = {{1, 0, 1}, {2, 1, 0}, {RL_CARRIER_MOST, 1, 0}, {RL_CARRIER_MOST + 1, 1, 1}, {MANY, 2, 1}};
+} sizes[] = {{1, 0, 1}, {2, 1, 0}, {RL_RELEASES_MOST, 1, 0}, {RL_RELEASES_MOST + 1, 1, 1}, {MANY, 2, 1}};
 
 TEST_ROWS(releases, releases_of_one_turn_share_commands, ROWS(sizes))
 {

@@ -237,9 +237,24 @@ static bool confirm_late(struct oracle *oracle, const struct quorum_event *event
     return true;
 }
 
+/* An extension that was won, when each node has been counted. */
+static quorum_nodes heal_once(struct oracle *oracle)
+{
+    quorum_nodes lacking = 0;
+    bool settled = oracle->terms.kind == QUORUM_EXTEND && oracle->over && oracle->verdict == QUORUM_WON;
+    for (unsigned i = 0; i < oracle->terms.nodes; i++) {
+        settled = settled && oracle->node[i].voted;
+        lacking |= oracle->node[i].vote == QUORUM_ABSENT ? quorum_node(i) : 0;
+    }
+    if (!settled || oracle->settled)
+        return 0;
+    oracle->settled = true;
+    return lacking;
+}
+
 static struct quorum_actions oracle_step(struct oracle *oracle, const struct quorum_event *event)
 {
-    struct quorum_actions actions = {0, 0, false, false};
+    struct quorum_actions actions = {0};
     enum quorum_verdict verdict = QUORUM_UNDECIDED;
     switch (event->type) {
     case QUORUM_START:
@@ -267,6 +282,7 @@ static struct quorum_actions oracle_step(struct oracle *oracle, const struct quo
             actions.undo = may_hold(oracle);
     }
     actions.confirmed = confirm_late(oracle, event);
+    actions.heal = heal_once(oracle);
     return actions;
 }
 
@@ -341,6 +357,7 @@ void subject_step(struct subject *subject, const struct quorum_event *event)
     struct quorum_actions actions = quorum_round_step(&subject->round, event);
     check(subject, actions.decided == expected.decided, "decided too early, too late or twice");
     check(subject, actions.confirmed == expected.confirmed, "confirmed too early, too late or twice");
+    check(subject, actions.heal == expected.heal, "nodes to heal");
     check(subject, actions.send == expected.send, "who is asked now");
     check(subject, actions.undo == expected.undo, "who is sent the undo");
     check_votes(subject);

@@ -30,6 +30,7 @@ struct oracle {
     quorum_time sent;            /* the first send; QUORUM_NEVER before it */
     quorum_time decided_at;
     quorum_time validity_end; /* valid once won, or confirmed late */
+    bool settled;             /* an extension that was won: every node has been counted */
     bool confirmed;           /* an extension that was lost by timeouts got a majority later */
 };
 

@@ -443,9 +443,8 @@ static void say_command(void)
 static const char *const script_words[RL_SCRIPTS][6] = {
     [RL_SCRIPT_RELEASE] = {"1 L T", "1 L T w|", "1 L T w| undo", "1 L T w undo| stays"},
     [RL_SCRIPT_RELEASES] = {"1 L T", "2 lock other T T", "3 lock other a_third T T T", "2 L L T T"},
-    [RL_SCRIPT_EXTEND] = {"1 L T M"},
     [RL_SCRIPT_QUERY] = {"1 L"},
-    [RL_SCRIPT_RENEW] = {"1 lock T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
+    [RL_SCRIPT_EXTEND] = {"1 lock T M", "1 L T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
     [RL_SCRIPT_HEAL] = {"1 lock T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
     [RL_SCRIPT_GUARD] = {"1 redlock:marker 30000|30000|30000|60000 here|here|here|here|elsewhere 5|5|5|5|3 "
                          "look|look|look|jumped|trust 0000000000000000|0000000000000001|0000000000000002 "

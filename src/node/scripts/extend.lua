@@ -1,5 +1,9 @@
--- Extends a lock. KEYS: lock. ARGV: token, ttl in ms.
--- Answers RL_KEY_DONE: the key has at least this ttl now; RL_KEY_NOT_OURS: another token, or no key.
+-- Extends several locks at once. KEYS: locks. ARGV: token and ttl in ms of each.
+-- Answers one character per lock. 1: the key has at least its ttl now, 0: another token, or no key.
 local call = redis.call
 -- include prolong
-return prolong(KEYS[1], call('GET', KEYS[1]), ARGV[1], ARGV[2]) and RL_KEY_DONE or RL_KEY_NOT_OURS
+local answers = {}
+for i, holder in ipairs(call('MGET', unpack(KEYS))) do -- false: no key, or not a string
+  answers[i] = prolong(KEYS[i], holder, ARGV[2 * i - 1], ARGV[2 * i]) and '1' or '0'
+end
+return table.concat(answers)

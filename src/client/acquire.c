@@ -735,7 +735,7 @@ static void acquire_begin(struct rl_acquire *acquire, const redlock_acquire_opti
 /* What an acquire with these options has behind its struct. */
 static size_t acquire_extra_size(const struct rl_arguments *arguments)
 {
-    const redlock_acquire_options *options = &arguments->options;
+    const redlock_acquire_options *options = arguments->options;
     return (options->wait_ms ? sizeof(struct rl_acquire_wait) : 0) +
            (options->fence ? sizeof(struct quorum_fence) : 0) + (options->permits ? sizeof(struct quorum_permits) : 0);
 }
@@ -775,7 +775,7 @@ static void acquire_start(struct rl_operation *operation, const struct rl_argume
     redlock_acquire_options options;
     redlock_result why;
     struct rl_names names;
-    int status = rl_options_read_acquire(&arguments->options, defaults, &options, &why);
+    int status = rl_options_read_acquire(arguments->options, defaults, &options, &why);
     if (!status)
         status = rl_cancellation_check(operation->client, options.cancellation, &why);
     if (!status)

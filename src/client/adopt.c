@@ -109,7 +109,7 @@ static void adopt_start(struct rl_operation *operation, const struct rl_argument
     redlock_result why;
     char bytes[REDLOCK_TOKEN_MAX];
     struct rl_text token = {bytes, 0};
-    int status = rl_options_read_acquire(&arguments->options, &client->core.options, &options, &why);
+    int status = rl_options_read_acquire(arguments->options, &client->core.options, &options, &why);
     size_t size = options.resource_size;
     if (!status && options.fence)
         status = rl_result_fail(&why, REDLOCK_INVALID,

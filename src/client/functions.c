@@ -29,7 +29,7 @@ static redlock_client *client_of(const redlock_lock *lock)
 
 static struct rl_caller caller_of(struct rl_owner owner, const struct rl_arguments *arguments)
 {
-    const redlock_cancellation *cancellation = arguments->options.cancellation;
+    const redlock_cancellation *cancellation = arguments->options ? arguments->options->cancellation : NULL;
     return (struct rl_caller){owner, cancellation ? atomic_load(&cancellation->changes) : 0};
 }
 
@@ -74,14 +74,14 @@ static int start_entered(const struct rl_operation_type *type, struct rl_argumen
     return (arguments->client->loop_thread ? rl_posted_start : rl_operation_start)(type, arguments, callback);
 }
 
-static int start(const struct rl_operation_type *type, struct rl_arguments arguments, struct rl_callback callback)
+static int start(const struct rl_operation_type *type, struct rl_arguments *arguments, struct rl_callback callback)
 {
-    int status = enter_async(arguments.client, false);
+    int status = enter_async(arguments->client, false);
     if (status)
         return status;
     if (callback.kind != RL_NO_CALLBACK)
-        return start_entered(type, &arguments, callback);
-    rl_client_complain(arguments.client,
+        return start_entered(type, arguments, callback);
+    rl_client_complain(arguments->client,
                        "the callback of a ..._async function is NULL; pass one: only the callback gets the result");
     return REDLOCK_INVALID;
 }
@@ -172,23 +172,23 @@ static int enter_blocking_on(const redlock_lock *lock, redlock_result *result)
     return enter_blocking(client_of(lock), result);
 }
 
-static int wait_entered(const struct rl_operation_type *type, struct rl_arguments arguments, struct wanted wanted)
+static int wait_entered(const struct rl_operation_type *type, struct rl_arguments *arguments, struct wanted wanted)
 {
     struct blocking_call call = {
-        .base = {.run = rl_call_run_operation, .finish = finish_blocking, .type = type, .arguments = arguments},
+        .base = {.run = rl_call_run_operation, .finish = finish_blocking, .type = type, .arguments = *arguments},
         .wanted = wanted};
-    call.base.arguments.caller = caller_of(rl_owner_thread(), &arguments);
+    call.base.arguments.caller = caller_of(rl_owner_thread(), arguments);
     return post_and_wait(&call);
 }
 
-static int wait_for(const struct rl_operation_type *type, struct rl_arguments arguments, struct wanted wanted)
+static int wait_for(const struct rl_operation_type *type, struct rl_arguments *arguments, struct wanted wanted)
 {
     if (type->returns_lock && !wanted.lock)
         return rl_result_fail(wanted.result, REDLOCK_INVALID,
                               "lock is NULL; pass the address of a redlock_lock pointer");
     if (wanted.lock)
         *wanted.lock = NULL;
-    int status = enter_blocking(arguments.client, wanted.result);
+    int status = enter_blocking(arguments->client, wanted.result);
     return status ? status : wait_entered(type, arguments, wanted);
 }
 
@@ -204,81 +204,70 @@ int rl_client_ask(redlock_client *client, int (*ask)(void *data), void *data)
 
 /* ------------------------------------------------------------------------------------------------------- functions */
 
+#define ON_RESOURCE(...) (&(struct rl_arguments){.client = client, .resource = resource, __VA_ARGS__})
+#define ON_LOCK(...)     (&(struct rl_arguments){.client = client_of(lock), .lock = lock, __VA_ARGS__})
+
 int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_result *result)
 {
-    return wait_for(&rl_ready, (struct rl_arguments){.client = client, .wait_ms = wait_ms},
+    return wait_for(&rl_ready, &(struct rl_arguments){.client = client, .wait_ms = wait_ms},
                     (struct wanted){.result = result});
 }
 
 int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg)
 {
-    return start(&rl_ready, (struct rl_arguments){.client = client, .wait_ms = wait_ms}, to_result(callback, arg));
-}
-
-static struct rl_arguments on_resource(redlock_client *client, const char *resource, size_t size, const char *token)
-{
-    return (struct rl_arguments){.client = client, .resource = resource, .size = size, .token = token};
-}
-
-static struct rl_arguments with_options(redlock_client *client, const char *resource,
-                                        const redlock_acquire_options *options, const char *token)
-{
-    return (struct rl_arguments){
-        .client = client, .resource = resource, .token = token, .options = rl_options_known(options)};
+    return start(&rl_ready, &(struct rl_arguments){.client = client, .wait_ms = wait_ms}, to_result(callback, arg));
 }
 
 int redlock_acquire(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                     redlock_lock **lock, redlock_result *result)
 {
-    return wait_for(&rl_acquire, with_options(client, resource, options, NULL),
-                    (struct wanted){.result = result, .lock = lock});
+    const redlock_acquire_options known = rl_options_known(options);
+    return wait_for(&rl_acquire, ON_RESOURCE(.options = &known), (struct wanted){.result = result, .lock = lock});
 }
 
 int redlock_acquire_async(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                           redlock_acquire_callback callback, void *arg)
 {
-    return start(&rl_acquire, with_options(client, resource, options, NULL), to_lock(callback, arg));
+    const redlock_acquire_options known = rl_options_known(options);
+    return start(&rl_acquire, ON_RESOURCE(.options = &known), to_lock(callback, arg));
 }
 
 int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                   const char *token, redlock_lock **lock, redlock_result *result)
 {
-    return wait_for(&rl_adopt, with_options(client, resource, options, token),
+    const redlock_acquire_options known = rl_options_known(options);
+    return wait_for(&rl_adopt, ON_RESOURCE(.options = &known, .token = token),
                     (struct wanted){.result = result, .lock = lock});
 }
 
 int redlock_adopt_async(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                         const char *token, redlock_acquire_callback callback, void *arg)
 {
-    return start(&rl_adopt, with_options(client, resource, options, token), to_lock(callback, arg));
+    const redlock_acquire_options known = rl_options_known(options);
+    return start(&rl_adopt, ON_RESOURCE(.options = &known, .token = token), to_lock(callback, arg));
 }
 
 int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
                           redlock_result *result)
 {
-    return wait_for(&rl_release_token, on_resource(client, resource, size, token), (struct wanted){.result = result});
+    return wait_for(&rl_release_token, ON_RESOURCE(.size = size, .token = token), (struct wanted){.result = result});
 }
 
 int redlock_release_token_async(redlock_client *client, const char *resource, size_t size, const char *token,
                                 redlock_callback callback, void *arg)
 {
-    return start(&rl_release_token, on_resource(client, resource, size, token), to_result(callback, arg));
-}
-
-static struct rl_arguments on_lock(redlock_lock *lock, uint32_t ttl_ms, int64_t wait_ms)
-{
-    return (struct rl_arguments){.client = client_of(lock), .lock = lock, .ttl_ms = ttl_ms, .wait_ms = wait_ms};
+    return start(&rl_release_token, ON_RESOURCE(.size = size, .token = token), to_result(callback, arg));
 }
 
 int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
 {
     int status = enter_blocking_on(lock, result);
-    return status ? status : wait_entered(&rl_extend, on_lock(lock, ttl_ms, 0), (struct wanted){.result = result});
+    return status ? status : wait_entered(&rl_extend, ON_LOCK(.ttl_ms = ttl_ms), (struct wanted){.result = result});
 }
 
 int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg)
 {
-    return start(&rl_extend, on_lock(lock, ttl_ms, 0), to_result(callback, arg));
+    return start(&rl_extend, ON_LOCK(.ttl_ms = ttl_ms), to_result(callback, arg));
 }
 
 /* Only the handle of a lost lock is left to free: in a callback on the loop's thread, or in the last callbacks of a
@@ -311,10 +300,10 @@ int redlock_release(redlock_lock **lock, redlock_result *result)
     int status = enter_blocking_on(lock ? *lock : NULL, result);
     if (status)
         return status;
-    redlock_lock *released = *lock;
-    rl_lock_events_stop_for(released);
+    struct rl_arguments arguments = {.client = client_of(*lock), .lock = *lock};
+    rl_lock_events_stop_for(*lock);
     *lock = NULL;
-    return wait_entered(&rl_release, on_lock(released, 0, 0), (struct wanted){.result = result});
+    return wait_entered(&rl_release, &arguments, (struct wanted){.result = result});
 }
 
 int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *arg)
@@ -323,7 +312,7 @@ int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *
     int status = enter_async(client_of(released), true);
     if (status)
         return status;
-    struct rl_arguments arguments = on_lock(released, 0, 0);
+    struct rl_arguments arguments = {.client = client_of(released), .lock = released};
     *lock = NULL;
     if (arguments.client->loop_thread)
         rl_lock_events_stop_for(released);
@@ -335,7 +324,7 @@ int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)
     if (enter_blocking_on(lock, NULL) || wait_ms < REDLOCK_FOREVER)
         return REDLOCK_INVALID;
     int known = REDLOCK_NOT_LOST,
-        status = wait_entered(&rl_watch, on_lock(lock, 0, wait_ms), (struct wanted){.loss = &known});
+        status = wait_entered(&rl_watch, ON_LOCK(.wait_ms = wait_ms), (struct wanted){.loss = &known});
     if (loss)
         *loss = known;
     return status;
@@ -343,36 +332,35 @@ int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)
 
 int redlock_trust(redlock_client *client, redlock_result *result)
 {
-    return wait_for(&rl_trust, (struct rl_arguments){.client = client}, (struct wanted){.result = result});
+    return wait_for(&rl_trust, &(struct rl_arguments){.client = client}, (struct wanted){.result = result});
 }
 
 int redlock_trust_async(redlock_client *client, redlock_callback callback, void *arg)
 {
-    return start(&rl_trust, (struct rl_arguments){.client = client}, to_result(callback, arg));
+    return start(&rl_trust, &(struct rl_arguments){.client = client}, to_result(callback, arg));
 }
 
 int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result)
 {
-    return wait_for(&rl_inspect, on_resource(client, resource, size, NULL), (struct wanted){.result = result});
+    return wait_for(&rl_inspect, ON_RESOURCE(.size = size), (struct wanted){.result = result});
 }
 
 int redlock_inspect_async(redlock_client *client, const char *resource, size_t size, redlock_callback callback,
                           void *arg)
 {
-    return start(&rl_inspect, on_resource(client, resource, size, NULL), to_result(callback, arg));
+    return start(&rl_inspect, ON_RESOURCE(.size = size), to_result(callback, arg));
 }
 
 int redlock_query(redlock_client *client, const char *resource, size_t size, redlock_state *state,
                   redlock_result *result)
 {
-    return wait_for(&rl_query, on_resource(client, resource, size, NULL),
-                    (struct wanted){.result = result, .state = state});
+    return wait_for(&rl_query, ON_RESOURCE(.size = size), (struct wanted){.result = result, .state = state});
 }
 
 int redlock_query_async(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
                         void *arg)
 {
-    return start(&rl_query, on_resource(client, resource, size, NULL), to_state(callback, arg));
+    return start(&rl_query, ON_RESOURCE(.size = size), to_state(callback, arg));
 }
 
 /* ----------------------------------------------------------------------------------------------------------- close */

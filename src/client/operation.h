@@ -46,7 +46,7 @@ struct rl_arguments {
     size_t size; /* of the resource; of an acquire or adopt it is in the options */
     int64_t wait_ms;
     uint32_t ttl_ms;
-    redlock_acquire_options options; /* as far as the caller's header knows them; not checked yet */
+    const redlock_acquire_options *options; /* of an acquire or adopt, as far as the caller's header knows them */
     struct rl_caller caller;
 };
 

@@ -25,7 +25,8 @@ struct posted {
     struct rl_completion completion;
     struct rl_loop_thread *thread;
     struct rl_callback callback;
-    struct rl_lock_events *events; /* of an acquire; NULL without an event callback */
+    redlock_acquire_options options; /* of an acquire or adopt */
+    struct rl_lock_events *events;   /* the same; NULL without an event callback */
     struct rl_returned returned;
     redlock_state *state;     /* of a query */
     void *fields;             /* the result up to its nodes */
@@ -59,12 +60,12 @@ static const char *posted_copy(struct posted *posted, const char *bytes, size_t 
 
 static size_t also_of(const redlock_acquire_options *options)
 {
-    return options->also && options->also_count < REDLOCK_RESOURCES_MAX ? options->also_count : 0;
+    return options && options->also && options->also_count < REDLOCK_RESOURCES_MAX ? options->also_count : 0;
 }
 
 static size_t resource_size(const struct rl_arguments *arguments)
 {
-    return arguments->size ? arguments->size : arguments->options.resource_size;
+    return arguments->options ? arguments->options->resource_size : arguments->size;
 }
 
 static size_t result_size(const redlock_client *client)
@@ -74,7 +75,7 @@ static size_t result_size(const redlock_client *client)
 
 static size_t posted_memory(const struct rl_operation_type *type, const struct rl_arguments *arguments)
 {
-    const redlock_acquire_options *options = &arguments->options;
+    const redlock_acquire_options *options = arguments->options;
     size_t also = also_of(options);
     size_t size = result_size(arguments->client) + also * sizeof(redlock_name);
     if (type->returns_state)
@@ -88,7 +89,7 @@ static size_t posted_memory(const struct rl_operation_type *type, const struct r
 
 static void posted_copy_also(struct posted *posted, redlock_name *names)
 {
-    redlock_acquire_options *options = &posted->call.arguments.options;
+    redlock_acquire_options *options = &posted->options;
     size_t count = also_of(options);
     for (size_t i = 0; i < count; i++) {
         names[i] = options->also[i];
@@ -105,11 +106,15 @@ static void posted_copy_arguments(struct posted *posted, const struct rl_argumen
     char *at = (char *)posted->memory;
     _Static_assert(FIELDS_SIZE % sizeof(uint64_t) == 0, "the nodes' results are aligned");
     *arguments = *given;
+    if (given->options) {
+        posted->options = *given->options;
+        arguments->options = &posted->options;
+    }
     posted->fields = at;
     posted->node = (struct node_result *)(void *)(at + FIELDS_SIZE);
     at += result_size(given->client);
     redlock_name *names = (redlock_name *)(void *)at;
-    at += also_of(&given->options) * sizeof *names;
+    at += also_of(given->options) * sizeof *names;
     if (posted->call.type->returns_state) {
         posted->state = memset(at, 0, sizeof *posted->state);
         posted->returned.state = posted->state;
@@ -279,7 +284,7 @@ static struct posted *posted_create(const struct rl_operation_type *type, const 
 /* Events of the lock take the same way as the completion. */
 static bool posted_redirect_events(struct posted *posted)
 {
-    redlock_acquire_options *options = &posted->call.arguments.options;
+    redlock_acquire_options *options = &posted->options;
     if (!posted->call.type->returns_lock || !options->event)
         return true;
     posted->events = rl_lock_events_create(posted->thread, options->event, options->event_arg);

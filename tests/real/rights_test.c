@@ -280,6 +280,25 @@ TEST(rights, a_release_works_without_the_rights_of_a_waiter)
     ck_assert(have_findings(other, 0));
 }
 
+/* Only a missing right is one: here the queue is another program's string. */
+TEST(rights, release_that_cannot_notify_for_another_reason_blames_no_right)
+{
+    if (!server_program_has(SERVER_ACL))
+        return;
+    make_cluster(published_rights());
+    struct face *face = open_user(_i);
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    held_everywhere(face, KEY, lock);
+    real_command(NODES, "SET", KEY ":redlock:queue", "theirs", NULL);
+    real_command(NODES, "SET", KEY ":redlock:free", "1", NULL);
+    held_release(face, &lock);
+    held_settle(face);
+    for (uint32_t i = 0; i < NODES; i++)
+        real_until(face, held_node_status(face, i).requests_pending == 0);
+    ck_assert(have_findings(face, 0));
+    real_command(NODES, "DEL", KEY ":redlock:queue", KEY ":redlock:free", NULL);
+}
+
 static int released;
 
 static void count_released(redlock_client *client, const redlock_result *of_one, void *arg)

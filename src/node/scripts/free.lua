@@ -38,8 +38,8 @@ if not out and (#mine == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
 end
 -- include wake
 for _, key in ipairs(out and KEYS or mine) do
-  local ran, published = pcall(wake, key, out, freed[key], nil, base)
-  if deleted == RL_KEY_DONE and not (ran and published) then
+  local announced = try_to_wake(key, out, freed[key], nil, base)
+  if deleted == RL_KEY_DONE and not announced then
     deleted = RL_KEY_UNANNOUNCED
   end
 end

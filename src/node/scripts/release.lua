@@ -43,8 +43,8 @@ end
 -- include handing
 -- include wake
 -- A user without rights to the queue releases the lock all the same.
-local ran, published = pcall(wake, KEYS[1], waiter, deleted and (free or true), nil, nil, not undo and give)
+local announced = try_to_wake(KEYS[1], waiter, deleted and (free or true), nil, nil, not undo and give)
 if not deleted then
   return RL_KEY_NOT_OURS
 end
-return ran and published and RL_KEY_DONE or RL_KEY_UNANNOUNCED
+return announced and RL_KEY_DONE or RL_KEY_UNANNOUNCED

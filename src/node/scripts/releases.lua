@@ -37,7 +37,6 @@ end
 -- include wake
 for i, since in pairs(free) do
   -- A user without rights to the queue releases the lock all the same.
-  local ran, published = pcall(wake, KEYS[i], nil, since, nil, nil, give)
-  answers[i] = ran and published and RL_KEY_DONE or RL_KEY_UNANNOUNCED
+  answers[i] = try_to_wake(KEYS[i], nil, since, nil, nil, give) and RL_KEY_DONE or RL_KEY_UNANNOUNCED
 end
 return table.concat(answers)

@@ -7,6 +7,9 @@
 -- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is removed:
 -- its process is dead. If it lives, its client looks as soon as it is subscribed again, and enqueues it with the same
 -- ticket.
+local function may_not(err) -- an error of rights names the user, on every server; a full node's does not
+  return string.find(type(err) == 'table' and err.err or err, '[Uu]ser ') ~= nil
+end
 local function wake(key, out, freed, most, base, give)
   base = base or key
   local queue, alive, free = base .. RL_QUEUE_SUFFIX, base .. RL_ALIVE_SUFFIX, base .. RL_FREE_SUFFIX
@@ -59,7 +62,7 @@ local function wake(key, out, freed, most, base, give)
         changed = true
       else
         if type(published) == 'table' and published.err then
-          may_publish = false
+          may_publish = may_publish and not may_not(published)
         end
         woken, readers, kept = woken + 1, reader, kept + 1
         if not reader then
@@ -79,4 +82,12 @@ local function wake(key, out, freed, most, base, give)
     call('SET', free, now, 'PX', RL_QUEUE_LIFE_MS) -- as long as the queue lives
   end
   return may_publish
+end
+-- The same, for a user that may lack rights: only that makes it false.
+local function try_to_wake(...)
+  local ran, published = pcall(wake, ...)
+  if ran then
+    return published
+  end
+  return not may_not(published)
 end

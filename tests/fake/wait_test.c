@@ -783,6 +783,38 @@ TEST_ROWS(crowd, thousands_of_waiters_end_in_turns_that_are_short, 2 * CROWD_END
         redlock_cancellation_destroy(&own[i]);
 }
 
+/* A client that lives for long waits for many names. */
+TEST(crowd, names_that_were_waited_for_cost_a_live_client_nothing)
+{
+    enum { NAMES = 100 };
+    static redlock_lock *locks[NAMES];
+    static struct answer answers[NAMES];
+    struct test_allocator *allocator = scene_count_memory();
+    size_t live[3] = {0};
+    scene_attach();
+    for (unsigned round = 0; round < 3; round++) {
+        options =
+            *SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = round ? scene.cancellation : scene_cancellation());
+        redlock_cancellation_reset(scene.cancellation);
+        for (unsigned i = 0; i < NAMES; i++)
+            locks[i] = scene_lock(scene_name(round * NAMES + i));
+        for (unsigned i = 0; i < NAMES; i++)
+            scene_start_acquire(&answers[i], scene_name(round * NAMES + i), &options);
+        scene_wait_for_sent(0, SENT_WAIT, NAMES * (round + 1));
+        redlock_cancel(scene.cancellation);
+        for (unsigned i = 0; i < NAMES; i++) {
+            ck_assert_status(scene_wait(&answers[i]), REDLOCK_CANCELLED);
+            ck_assert_status(scene_release(&answers[i], &locks[i]), REDLOCK_OK);
+        }
+        uint64_t end = test_deadline_ns(1500); /* a queue is kept for a second */
+        do {
+            scene_idle(100);
+            live[round] = test_allocator_live_bytes(allocator);
+        } while (test_now_ns() < end || (round && live[round] > live[round - 1] && test_now_ns() < end + 4000000000u));
+    }
+    ck_assert_msg(live[2] <= live[1], "%zu bytes, then %zu, then %zu", live[0], live[1], live[2]);
+}
+
 /* --- Readers of one client --- */
 
 SCENE_CASE(readers, scene_three_nodes);

@@ -604,13 +604,15 @@ enum redlock_finding {
     REDLOCK_FINDING_MARKER_TAKEN = 512,   /* the marker key holds another value, or a newer version's marker */
     REDLOCK_FINDING_TOO_OLD = 1024,       /* older than Redis 5.0 */
     REDLOCK_FINDING_FULL = 2048,          /* at its memory limit, and its marker must be written: it grants nothing */
-    REDLOCK_FINDING_CLUSTER = 4096        /* in cluster mode, and prefix and marker_key have no common {tag} */
+    REDLOCK_FINDING_CLUSTER = 4096,       /* in cluster mode, and prefix and marker_key have no common {tag} */
+    REDLOCK_FINDING_HIDDEN = 8192         /* INFO or TIME does not show a fact that the guard needs */
 };
 
 /* A node with one of these is unfit: its votes do not count. */
 #define REDLOCK_FINDINGS_UNFIT                                                                                         \
     (REDLOCK_FINDING_REPLICA | REDLOCK_FINDING_SAME_SERVER | REDLOCK_FINDING_OTHER_DEPLOYMENT |                        \
-     REDLOCK_FINDING_NOT_PERMITTED | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_CLUSTER)
+     REDLOCK_FINDING_NOT_PERMITTED | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_CLUSTER | \
+     REDLOCK_FINDING_HIDDEN)
 
 /* The name of one bit ("replica", ...), what is wrong, and the remedy. Static; never NULL. Any thread. */
 REDLOCK_API const char *redlock_finding_name(uint32_t finding);

@@ -47,7 +47,6 @@ static const struct probe {
     {"client|setname", {"CLIENT", "SETNAME", NAME}, NULL, TO_WORK},
     {"client|id", {"CLIENT", "ID"}, NULL, TO_WORK},
     {"client|kill", {"CLIENT", "KILL", "ID", "0"}, "ERR client-id should be", TO_WORK},
-    {"script|load", {"SCRIPT", "LOAD", "return 1"}, NULL, TO_WORK},
     {"evalsha", {"EVALSHA", NO_SCRIPT, "0"}, "NOSCRIPT ", TO_WORK},
     {"eval", {"EVAL", "return 1", "0"}, NULL, TO_WORK},
     {"get", {"GET", LOCK}, NULL, TO_WORK},
@@ -270,10 +269,12 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
                  const struct rl_answer *answer)
 {
     struct rl_node *node = answer->node;
+    uint64_t time_us;
     if (probe == probes) {
         rl_request_note_latency(request, answer->now);
         inspect->latency_us[node->index] = request->latency_us;
-        rl_guard_take_time(node, answer->reply, request->sent, answer->now);
+        if (rl_guard_parse_time(answer->reply, &time_us))
+            rl_guard_take_time(node, time_us, request->sent, answer->now);
     }
     if (probe->purpose == TO_KNOW)
         learn(&node->facts, answer->reply);

@@ -220,7 +220,14 @@ static bool enqueues(const struct rl_round *round)
 quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_eval)
 {
     assert(!(nodes & ~quorum_all(round->locks->nodes->count)));
-    quorum_nodes subscribed = enqueues(round) ? nodes & rl_listeners_up(round->locks->nodes) : 0;
+    quorum_nodes subscribed = enqueues(round) ? nodes & rl_listeners_up(round->locks->nodes) : 0, failed = 0;
+    if (round->command == RL_COMMAND_TRUST) { /* each node's marker says something else */
+        for (; nodes; nodes &= nodes - 1) {
+            round->trusted = (unsigned)__builtin_ctz(nodes);
+            failed |= send(round, quorum_node(round->trusted), false, use_eval);
+        }
+        return failed;
+    }
     return send(round, subscribed, true, use_eval) | send(round, nodes & ~subscribed, false, use_eval);
 }
 

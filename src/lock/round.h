@@ -22,6 +22,7 @@ struct rl_round {
     void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
     char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */
     uint64_t fence;                  /* the fencing token to send; 0: none */
+    unsigned trusted;                /* TRUST: the node that gets the command that is built */
     enum rl_command_kind command : 8;
     bool waits;        /* GRANT: of an acquire that would wait: it leaves a free lock to those that wait already */
     bool hands_over;   /* RELEASE: of a lock that was held; the next waiter may get it */

@@ -215,8 +215,8 @@ bool rl_round_command_format_all(struct rl_fanout *const *member, unsigned count
 
 static void trust(struct rl_command *command, const struct rl_round *round, bool use_eval)
 {
-    struct rl_guard_numbers numbers;
-    rl_guard_command(round->locks->nodes, NULL, RL_GUARD_TRUST, use_eval, command, &numbers);
+    struct rl_guard_words words;
+    rl_guard_trust(&round->locks->nodes->node[round->trusted], use_eval, command, &words);
 }
 
 bool rl_round_command_format(struct rl_command *command, const struct rl_round *round, bool subscribed, bool use_eval)

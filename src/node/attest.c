@@ -19,23 +19,34 @@
 struct rl_proof {
     struct rl_request marker;
     struct rl_request replication, statistics; /* a look's sections of INFO; the latter where keys may be evicted */
+    struct rl_request time;                    /* if the last sample of the clock is old */
     struct rl_proof *next;                     /* in the list of spare ones */
     unsigned pending;                          /* requests */
     bool look;
+    bool beats; /* it is the heartbeat */
+    bool timed; /* it needs no time, or has received it */
+    quorum_time time_received;
+    uint64_t time_us;                        /* 0: none */
     char role[12], history[41], evicted[24]; /* as shown; "": not yet */
 };
 
 static void answered(struct rl_request *request, const struct rl_answer *answer);
 static void replication_answered(struct rl_request *request, const struct rl_answer *answer);
 static void statistics_answered(struct rl_request *request, const struct rl_answer *answer);
+static void time_answered(struct rl_request *request, const struct rl_answer *answer);
 static const struct rl_request_type type = {.answered = answered};
 static const struct rl_request_type replication_type = {.answered = replication_answered};
 static const struct rl_request_type statistics_type = {.answered = statistics_answered};
+static const struct rl_request_type time_type = {.answered = time_answered};
 static const struct rl_sender sender = {&type};
+static const struct rl_sender time_sender = {&time_type};
 static const struct rl_sender replication_sender = {&replication_type};
 static const struct rl_sender statistics_sender = {&statistics_type};
 
-enum part { MARKER, REPLICATION, STATISTICS, PARTS };
+enum part { MARKER, REPLICATION, STATISTICS, TIME, PARTS };
+
+/* A grant needs a sample of the node's clock that is not older than between two heartbeats of a busy client. */
+#define SAMPLE_LASTS (3 * RL_NODE_HEARTBEAT / 2)
 
 /* Of a client. Every proof requests the same, so the commands stay in their wire form. */
 struct rl_proofs {
@@ -63,6 +74,7 @@ bool rl_attest_open(struct rl_nodes *nodes)
     rl_command_add_text(&proofs->command[REPLICATION], "replication");
     rl_command_add_text(&proofs->command[STATISTICS], "INFO");
     rl_command_add_text(&proofs->command[STATISTICS], "stats");
+    rl_command_add_text(&proofs->command[TIME], "TIME");
     bool done = true;
     for (unsigned part = 0; part < PARTS; part++)
         done = rl_command_format(&proofs->command[part]) && done;
@@ -97,6 +109,7 @@ static struct rl_proof *create(struct rl_nodes *nodes)
         proof->marker.sender = &sender;
         proof->replication.sender = &replication_sender;
         proof->statistics.sender = &statistics_sender;
+        proof->time.sender = &time_sender;
     }
     return proof;
 }
@@ -126,7 +139,7 @@ void rl_attest_renew_look(struct rl_node *node, quorum_time now)
 
 static bool send(struct rl_node *node, struct rl_proof *proof, enum part part, quorum_time now)
 {
-    struct rl_request *requests[PARTS] = {&proof->marker, &proof->replication, &proof->statistics};
+    struct rl_request *requests[PARTS] = {&proof->marker, &proof->replication, &proof->statistics, &proof->time};
     if (!rl_node_send_at(node, requests[part], &node->nodes->proofs->command[part], now))
         return false;
     proof->pending++;
@@ -141,11 +154,16 @@ static bool send_evidence(struct rl_node *node, struct rl_proof *proof, quorum_t
     return send(node, proof, REPLICATION, now) && (!evicts || send(node, proof, STATISTICS, now));
 }
 
-/* The marker comes last: its reply ends the proof. false: a part may have been sent. */
+/* An idle client's knowledge of the clock may be old. The marker comes last: its reply ends the proof. false: a part may
+ * have been sent. */
 static bool send_all(struct rl_node *node, struct rl_proof *proof, bool look, quorum_time now)
 {
+    bool timed = proof->beats || quorum_time_since(node->sampled, now) > SAMPLE_LASTS;
     proof->look = look;
-    return (!look || send_evidence(node, proof, now)) && send(node, proof, MARKER, now);
+    proof->timed = !timed;
+    proof->time_us = 0;
+    return (!timed || send(node, proof, TIME, now)) && (!look || send_evidence(node, proof, now)) &&
+           send(node, proof, MARKER, now);
 }
 
 /* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
@@ -153,12 +171,26 @@ static void prove(struct rl_node *node, quorum_time now)
 {
     bool look = node->nodes->aging & quorum_node(node->index) || quorum_attest_needs_look(&node->attest.rules, now);
     struct rl_proof *proof = create(node->nodes);
+    if (proof)
+        proof->beats = false;
     if (proof && send_all(node, proof, look, now))
         return;
     if (proof && proof->pending == 0)
         keep_spare(node->nodes, proof);
     if (rl_link_is_open(&node->link))
         rl_node_break(node, false, "no memory for the proof of its grants");
+}
+
+bool rl_attest_beat(struct rl_node *node)
+{
+    struct rl_proof *proof = create(node->nodes);
+    if (!proof)
+        return false;
+    proof->beats = true;
+    bool sent = send_all(node, proof, true, rl_now());
+    if (!sent && proof->pending == 0)
+        keep_spare(node->nodes, proof);
+    return sent;
 }
 
 void rl_attest_send(struct rl_nodes *nodes)
@@ -241,14 +273,20 @@ static size_t add(char *text, size_t at, const char *word, char end)
     return at + size + 1;
 }
 
-/* As the guard script shows it: evidence, a newline, and the marker. Returns its size; 0: it is too long. */
+size_t rl_attest_evidence(char text[static QUORUM_SHOWN_MAX], const char *role, const char *history,
+                          const char *evicted)
+{
+    size_t size = add(text, 0, role, ' ');
+    size = add(text, size, history, ' ');
+    return add(text, size, evicted, '\n');
+}
+
+/* Evidence, a newline, and the marker. Returns its size; 0: it is too long. */
 static size_t show(const struct rl_proof *proof, const redisReply *marker, char text[static QUORUM_SHOWN_MAX])
 {
     _Static_assert(sizeof proof->role + sizeof proof->history + sizeof proof->evicted < QUORUM_SHOWN_MAX,
                    "the evidence fits");
-    size_t size = add(text, 0, proof->role, ' ');
-    size = add(text, size, proof->history, ' ');
-    size = add(text, size, proof->evicted, '\n');
+    size_t size = rl_attest_evidence(text, proof->role, proof->history, proof->evicted);
     if ((size_t)marker->len > QUORUM_SHOWN_MAX - size)
         return 0;
     memcpy(text + size, marker->str, (size_t)marker->len);
@@ -265,7 +303,7 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
 {
     char text[QUORUM_SHOWN_MAX];
     const redisReply *marker = answer->reply;
-    if (marker->type != REDIS_REPLY_STRING)
+    if (marker->type != REDIS_REPLY_STRING || !proof->timed)
         return QUORUM_NOT_PROVEN;
     struct quorum_shown shown = {.look = proof->look,
                                  .sent = proof->look ? proof->replication.sent : proof->marker.sent,
@@ -276,6 +314,12 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
     return quorum_attest_prove(&node->attest.rules, &shown);
 }
 
+static bool is_refused(const redisReply *reply)
+{
+    enum rl_reply_error error = rl_reply_error(reply);
+    return error == RL_ERROR_NOT_PERMITTED || error == RL_ERROR_UNKNOWN_COMMAND;
+}
+
 static void take_marker(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
 {
     enum quorum_proof proven = judge(node, proof, answer);
@@ -284,9 +328,18 @@ static void take_marker(struct rl_node *node, struct rl_proof *proof, const stru
             return;
         proven = QUORUM_NOT_PROVEN;
     }
-    if (proven != QUORUM_PROVEN)
+    if (proven == QUORUM_PROVEN && proof->time_us) /* of the same server as the samples before */
+        rl_guard_take_time(node, proof->time_us, proof->time.sent, proof->time_received);
+    if (is_refused(answer->reply) != node->attest.refused) {
+        node->attest.refused = !node->attest.refused;
+        rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, node->attest.refused);
+        rl_guard_judge(node);
+    }
+    if (proven != QUORUM_PROVEN && !proof->beats)
         rl_guard_doubt(node);
     settle(node, proven, answer->now);
+    if (proof->beats)
+        rl_node_beat_answered(node, proven == QUORUM_PROVEN || node->attest.refused, proof->marker.sent, answer->now);
 }
 
 static void answered(struct rl_request *request, const struct rl_answer *answer)
@@ -316,6 +369,20 @@ static const redisReply *take_section(struct rl_proof *proof, const struct rl_an
         return NULL;
     }
     return answer->kind == RL_ANSWER_REPLY && answer->reply->type == REDIS_REPLY_STRING ? answer->reply : NULL;
+}
+
+static void time_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_proof *proof = (struct rl_proof *)(void *)((char *)request - offsetof(struct rl_proof, time));
+    if (answer->kind == RL_ANSWER_OVERDUE)
+        return;
+    if (--proof->pending == 0) {
+        keep_spare(answer->node->nodes, proof);
+        return;
+    }
+    if (answer->kind == RL_ANSWER_REPLY)
+        proof->timed = rl_guard_parse_time(answer->reply, &proof->time_us);
+    proof->time_received = answer->now;
 }
 
 static void replication_answered(struct rl_request *request, const struct rl_answer *answer)

@@ -15,6 +15,7 @@ struct rl_attest {
     struct rl_request *first; /* granted requests that wait for their proof, oldest first */
     struct rl_request *last;
     struct rl_request *punctual; /* the first one that has not been reported as overdue */
+    bool refused;                /* the user may not do what a proof needs: heartbeats repeat the proof until it may */
 };
 
 /* Call it before sending a request that may grant (the request for its proof then goes into the same write), or, if no
@@ -23,6 +24,14 @@ void rl_attest_owe(struct rl_node *node);
 
 /* Call it before sending a release: renews the last look, if it is old, so that the next acquire need not. */
 void rl_attest_renew_look(struct rl_node *node, quorum_time now);
+
+/* Requests a look and the time now, as the heartbeat: rl_node_beat_answered() follows. false: no memory, or the
+ * connection does not accept it. */
+bool rl_attest_beat(struct rl_node *node);
+
+/* Writes the evidence as a proof shows it, and returns its size. */
+size_t rl_attest_evidence(char text[static QUORUM_SHOWN_MAX], const char *role, const char *history,
+                          const char *evicted);
 
 /* Sends the pending requests for proofs. Call it before the connections are written. */
 void rl_attest_send(struct rl_nodes *nodes);

@@ -19,6 +19,8 @@ const struct rl_finding rl_findings[] = {
      "add the ACL rules: +info +time +get +getrange +set +evalsha +eval, and ~ with the marker key; restore the names of these commands"},
     {REDLOCK_FINDING_MARKER_TAKEN, "marker-taken", "its marker key holds another value, or a newer version's marker",
      "set another marker_key, or delete the key if nothing needs it"},
+    {REDLOCK_FINDING_HIDDEN, "hidden", "the server does not show what the guard needs, in INFO or by TIME:",
+     "let the server show it, or set guard to 0, if the server cannot lose locks"},
     {REDLOCK_FINDING_FULL, "full",
      "it is at its memory limit, so its marker cannot be written: it grants no locks, and renews those that it holds",
      "raise maxmemory, or free memory"},
@@ -38,7 +40,7 @@ const struct rl_finding rl_findings[] = {
      "add the ACL rules: +subscribe, and & with the channel prefix"},
 };
 const size_t rl_finding_count = sizeof rl_findings / sizeof *rl_findings;
-_Static_assert(REDLOCK_FINDING_CLUSTER == 1 << (sizeof rl_findings / sizeof *rl_findings - 1),
+_Static_assert(REDLOCK_FINDING_HIDDEN == 1 << (sizeof rl_findings / sizeof *rl_findings - 1),
                "every finding is listed");
 
 static const struct rl_finding *find(uint32_t finding)

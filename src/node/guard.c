@@ -7,32 +7,11 @@
 #include "quorum/guard.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
+#include "src/node/attest.h"
 #include "src/node/finding.h"
 #include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
-
-void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool use_eval,
-                      struct rl_command *command, struct rl_guard_numbers *numbers)
-{
-    static const char *const tasks[] = {"look", "jumped", "trust"};
-    _Static_assert(sizeof tasks / sizeof *tasks == RL_GUARD_TRUST + 1, "every task has a name");
-    const redlock_options *options = &nodes->core->options;
-    snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%llu",
-             (unsigned long long)(nodes->guard.max_ttl / QUORUM_MILLISECOND));
-    snprintf(numbers->nodes, sizeof numbers->nodes, "%u", nodes->count);
-    rl_command_script(command, RL_SCRIPT_GUARD, use_eval, 1);
-    rl_command_add_text(command, options->marker_key);
-    rl_command_add_text(command, numbers->max_ttl);
-    rl_command_add_text(command, options->deployment);
-    rl_command_add_text(command, numbers->nodes);
-    rl_command_add_text(command, tasks[task]);
-    snprintf(numbers->nonce, sizeof numbers->nonce, "%016llx", (unsigned long long)rl_random_u64(&nodes->core->random));
-    snprintf(numbers->seen, sizeof numbers->seen, "%llu", (unsigned long long)(node ? node->marker.seen_us : 0));
-    rl_command_add_text(command, numbers->nonce);
-    rl_command_add_text(command, node ? node->marker.nonce : "");
-    rl_command_add_text(command, numbers->seen);
-}
 
 /* ------------------------------------------------------------------------------------------------------------ fitness */
 
@@ -41,7 +20,8 @@ void rl_guard_judge(struct rl_node *node)
     node->unfit = NULL;
     for (size_t i = 0; i < rl_finding_count && !node->unfit; i++)
         if (node->findings & REDLOCK_FINDINGS_UNFIT & rl_findings[i].bit)
-            node->unfit = rl_findings[i].bit == REDLOCK_FINDING_TOO_OLD ? node->server.too_old : rl_findings[i].text;
+            node->unfit = rl_findings[i].bit & (REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_HIDDEN) ? node->server.unfit
+                                                                                                  : rl_findings[i].text;
 }
 
 bool rl_guard_may_take_over(const struct rl_node *node)
@@ -111,47 +91,34 @@ static void note_clock(struct rl_node *node, quorum_time sent, quorum_time recei
     }
 }
 
-void rl_guard_take_time(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
+bool rl_guard_parse_time(const redisReply *reply, uint64_t *time_us)
+{
+    unsigned long long seconds = 0, microseconds = 0;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+        return false;
+    for (size_t i = 0; i < 2; i++)
+        if (reply->element[i]->type != REDIS_REPLY_STRING || reply->element[i]->len > 15)
+            return false;
+    if (sscanf(reply->element[0]->str, "%15llu", &seconds) != 1 ||
+        sscanf(reply->element[1]->str, "%15llu", &microseconds) != 1 || seconds > INT64_MAX / QUORUM_SECOND - 1 ||
+        microseconds >= 1000000)
+        return false;
+    *time_us = seconds * 1000000 + microseconds;
+    return true;
+}
+
+void rl_guard_take_time(struct rl_node *node, uint64_t time_us, quorum_time sent, quorum_time received)
 {
     find_duplicate(node);
     rl_guard_judge(node);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
-        return;
-    unsigned long long seconds = 0, microseconds = 0;
-    for (size_t i = 0; i < 2; i++)
-        if (reply->element[i]->type != REDIS_REPLY_STRING || reply->element[i]->len > 15)
-            return;
-    if (sscanf(reply->element[0]->str, "%15llu", &seconds) != 1 ||
-        sscanf(reply->element[1]->str, "%15llu", &microseconds) != 1 || seconds > UINT64_MAX / QUORUM_SECOND - 1)
-        return;
-    note_clock(node, sent, received, seconds * QUORUM_SECOND + microseconds * QUORUM_MICROSECOND);
+    node->sampled = sent;
+    note_clock(node, sent, received, time_us * QUORUM_MICROSECOND);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- marker */
 
-static bool is_complete(const redisReply *reply)
-{
-    static const int types[] = {
-        [RL_GUARD_RUN_ID] = REDIS_REPLY_STRING,   [RL_GUARD_ROLE] = REDIS_REPLY_STRING,
-        [RL_GUARD_TIME] = REDIS_REPLY_INTEGER,    [RL_GUARD_SINCE] = REDIS_REPLY_INTEGER,
-        [RL_GUARD_MAX_TTL] = REDIS_REPLY_INTEGER, [RL_GUARD_NODES] = REDIS_REPLY_INTEGER,
-        [RL_GUARD_WHY] = REDIS_REPLY_STRING,      [RL_GUARD_DEPLOYMENT] = REDIS_REPLY_STRING,
-        [RL_GUARD_POLICY] = REDIS_REPLY_STRING,   [RL_GUARD_NONCE] = REDIS_REPLY_STRING,
-        [RL_GUARD_SHOWN] = REDIS_REPLY_STRING,
-    };
-    _Static_assert(sizeof types / sizeof *types == RL_GUARD_ELEMENTS, "every element has a type");
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS)
-        return false;
-    for (unsigned i = 0; i < RL_GUARD_ELEMENTS; i++)
-        if (reply->element[i]->type != types[i] || (types[i] == REDIS_REPLY_INTEGER && reply->element[i]->integer < 0))
-            return false;
-    return reply->element[RL_GUARD_TIME]->integer < INT64_MAX / 1000 &&
-           reply->element[RL_GUARD_SINCE]->integer < INT64_MAX / 1000000 &&
-           reply->element[RL_GUARD_MAX_TTL]->integer < INT64_MAX / 1000000;
-}
-
 /* By the marker's `why`; the last text is for all others. */
-static const char *reason(const redisReply *why)
+static const char *reason(const char *why)
 {
     static const struct {
         const char *why;
@@ -162,7 +129,7 @@ static const char *reason(const redisReply *why)
         {"replaced", "its data was replaced by older data"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (rl_reply_is_text(why, reasons[i].why))
+        if (strcmp(why, reasons[i].why) == 0)
             return reasons[i].text;
     return "it is new, or was flushed";
 }
@@ -195,10 +162,10 @@ static void note_quarantine(struct rl_node *node, quorum_time now)
 
 /* Where the largest max_ttl is missing, a heartbeat, sent at once, writes it: the node that knows it may be the next one
  * to forget. */
-static void take_max_ttl(struct rl_node *node, const redisReply *reply, quorum_time now)
+static void take_max_ttl(struct rl_node *node, const struct quorum_marker *marker, quorum_time now)
 {
     struct rl_nodes *nodes = node->nodes;
-    quorum_duration max_ttl = (quorum_duration)reply->element[RL_GUARD_MAX_TTL]->integer * QUORUM_MILLISECOND;
+    quorum_duration max_ttl = marker->max_ttl * QUORUM_MILLISECOND;
     if (node->findings & (REDLOCK_FINDING_OTHER_DEPLOYMENT | REDLOCK_FINDING_MARKER_TAKEN))
         return;
     if (max_ttl < nodes->guard.max_ttl)
@@ -214,26 +181,62 @@ static void take_max_ttl(struct rl_node *node, const redisReply *reply, quorum_t
     }
 }
 
-static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum_time received)
+static void set_quarantine(struct rl_node *node, const struct quorum_marker *marker, quorum_time received)
 {
-    uint64_t since = (uint64_t)reply->element[RL_GUARD_SINCE]->integer;
-    take_max_ttl(node, reply, received);
-    quorum_guard_read(&node->nodes->guard, node->index, since * QUORUM_MILLISECOND,
-                      (quorum_time)reply->element[RL_GUARD_TIME]->integer * QUORUM_MICROSECOND, received);
-    /* Where the marker cannot be written, its start differs at each heartbeat. */
+    take_max_ttl(node, marker, received);
+    quorum_guard_read(&node->nodes->guard, node->index, marker->since * QUORUM_MILLISECOND,
+                      node->reading.time * QUORUM_MICROSECOND, received);
+    /* Where the marker cannot be written, its start differs at each reading. */
     if (!(node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA)))
-        note_since(node, since);
-    node->quarantine.why = reason(reply->element[RL_GUARD_WHY]);
+        note_since(node, marker->since);
+    node->quarantine.why = reason(marker->why);
     note_quarantine(node, received);
 }
 
-static void take_run_id(struct rl_node *node, const redisReply *field)
+/* The marker as it was read or written, with the evidence read ahead of it, is what proofs must show. */
+static void judge_marker(struct rl_node *node, const struct quorum_marker *marker)
 {
-    char run_id[RL_RUN_ID_SIZE] = "";
-    for (size_t i = 0; i < (size_t)field->len && i + 1 < sizeof run_id; i++)
-        run_id[i] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
+    struct rl_reading *reading = &node->reading;
+    struct rl_facts *facts = &node->facts;
+    char shown[QUORUM_SHOWN_MAX];
+    rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
+                  strcmp(marker->deployment, node->nodes->core->options.deployment) != 0 ||
+                      marker->nodes != node->nodes->count);
+    rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, marker->max_ttl != node->nodes->core->options.max_ttl_ms);
+    rl_guard_judge(node);
+    set_quarantine(node, marker, reading->received);
+    facts->marker_max_ttl_ms = (uint32_t)marker->max_ttl;
+    facts->marker_nodes = (uint32_t)marker->nodes;
+    memcpy(facts->marker_why, marker->why, sizeof facts->marker_why);
+    memcpy(facts->marker_deployment, marker->deployment, sizeof facts->marker_deployment);
+    if (node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA |
+                          REDLOCK_FINDING_OTHER_DEPLOYMENT))
+        return;
+    size_t evidence =
+        rl_attest_evidence(shown, reading->role, reading->replid, rl_guard_evicts(node) ? reading->evicted : "-");
+    memcpy(shown + evidence, reading->text, reading->size);
+    node->attest.rules.always_look = rl_guard_evicts(node);
+    quorum_attest_judged(&node->attest.rules, shown, evidence + reading->size, evidence, reading->sent);
+    memcpy(node->marker.nonce, marker->nonce, sizeof node->marker.nonce);
+    node->marker.seen_us = reading->time;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ reading */
+
+/* Facts and evidence stay until the replies replace them: redlock_trust() needs them meanwhile. */
+void rl_guard_begin(struct rl_node *node)
+{
+    struct rl_reading *reading = &node->reading;
+    reading->jumped = node->jumped;
+    reading->not_permitted = reading->unreadable = false;
+    reading->hidden = NULL;
+    reading->size = 0;
+}
+
+static void take_run_id(struct rl_node *node, const char *run_id)
+{
     bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->server.run_id) != 0;
-    memcpy(node->server.run_id, run_id, sizeof run_id);
+    snprintf(node->server.run_id, sizeof node->server.run_id, "%s", run_id);
     if (node->server.last_run_id[0] && strcmp(run_id, node->server.last_run_id) != 0) {
         /* It may be another machine with another clock, and earlier markers cannot be compared with it. */
         quorum_clock_forget(&node->nodes->clock_watch, node->index);
@@ -243,42 +246,275 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
     if (!changed)
         return;
     /* Another server replies on the same connection: a proxy has switched. */
-    memcpy(node->server.last_run_id, run_id, sizeof run_id);
+    memcpy(node->server.last_run_id, node->server.run_id, sizeof node->server.last_run_id);
     node->server.client_id = 0; /* the connection has another ID there */
     node->nodes->events->node_forgot(node->nodes->client, node->index);
 }
 
-static void copy_word(char *to, size_t size, const redisReply *field)
+/* A field of INFO. Without the guard a missing one does not matter. */
+static void take_field(struct rl_node *node, const redisReply *reply, const char *field, char *value, size_t size)
 {
-    size_t used = 0;
-    for (size_t i = 0; i < (size_t)field->len && used + 1 < size; i++)
-        to[used++] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
-    to[used] = '\0';
+    value[0] = '\0';
+    if (reply->type == REDIS_REPLY_STRING)
+        rl_reply_info(reply, field, value, size);
+    if (!value[0] && !node->reading.hidden)
+        node->reading.hidden = field;
 }
 
-static void take_marker(struct rl_facts *facts, const redisReply *reply)
+static void take_replication(struct rl_node *node, const redisReply *reply)
 {
-    long long max_ttl = reply->element[RL_GUARD_MAX_TTL]->integer, nodes = reply->element[RL_GUARD_NODES]->integer;
-    facts->marker_max_ttl_ms = max_ttl > UINT32_MAX ? UINT32_MAX : (uint32_t)max_ttl;
-    facts->marker_nodes = nodes > UINT32_MAX ? UINT32_MAX : (uint32_t)nodes;
-    copy_word(facts->marker_why, sizeof facts->marker_why, reply->element[RL_GUARD_WHY]);
-    copy_word(facts->marker_deployment, sizeof facts->marker_deployment, reply->element[RL_GUARD_DEPLOYMENT]);
+    struct rl_reading *reading = &node->reading;
+    char *history = reading->facts.history;
+    take_field(node, reply, "role", reading->role, sizeof reading->role);
+    take_field(node, reply, "master_replid", reading->replid, sizeof reading->replid);
+    take_field(node, reply, "master_replid2", history, sizeof reading->facts.history);
+    if (strspn(history, "0") == strlen(history))
+        memcpy(history, "0", sizeof "0");
+    memcpy(node->server.role, reading->role, sizeof node->server.role);
+    rl_guard_find(node, REDLOCK_FINDING_REPLICA, strcmp(reading->role, "slave") == 0);
 }
 
-static void take_shown(struct rl_node *node, const redisReply *reply, quorum_time sent)
+static void take_memory(struct rl_node *node, const redisReply *reply)
 {
-    const redisReply *shown = reply->element[RL_GUARD_SHOWN];
-    const char *end = memchr(shown->str, '\n', (size_t)shown->len);
-    size_t evidence = end ? (size_t)(end - shown->str) + 1 : 0;
-    copy_word(node->facts.maxmemory_policy, sizeof node->facts.maxmemory_policy, reply->element[RL_GUARD_POLICY]);
+    char *policy = node->facts.maxmemory_policy;
+    take_field(node, reply, "maxmemory_policy", policy, sizeof node->facts.maxmemory_policy);
     rl_guard_find(node, REDLOCK_FINDING_EVICTING, rl_guard_evicts(node));
-    node->attest.rules.always_look = rl_guard_evicts(node);
-    quorum_attest_judged(&node->attest.rules, shown->str, (size_t)shown->len, evidence, sent);
-    if (evidence == 0)
-        return; /* the marker is not of this deployment */
-    copy_word(node->marker.nonce, sizeof node->marker.nonce, reply->element[RL_GUARD_NONCE]);
-    node->marker.seen_us = (uint64_t)reply->element[RL_GUARD_TIME]->integer;
+    node->reading.facts.evicts = rl_guard_evicts(node);
 }
+
+/* A server that has executed no SWAPDB does not list it. */
+static void take_swaps(struct rl_node *node, const redisReply *reply)
+{
+    char calls[64] = "";
+    unsigned long long swaps = 0;
+    if (reply->type == REDIS_REPLY_STRING)
+        rl_reply_info(reply, "cmdstat_swapdb", calls, sizeof calls);
+    node->reading.facts.swaps = sscanf(calls, "calls=%18llu", &swaps) == 1 ? swaps : 0;
+}
+
+static void take_text(struct rl_node *node, const redisReply *reply)
+{
+    struct rl_reading *reading = &node->reading;
+    if (reply->type != REDIS_REPLY_STRING || reply->len > (long long)sizeof reading->text) {
+        reading->unreadable = true;
+        return;
+    }
+    reading->size = (uint16_t)reply->len;
+    memcpy(reading->text, reply->str, (size_t)reply->len);
+}
+
+/* An error about the server's present state: the connection is of no use. Another one to INFO or TIME hides a fact. */
+static bool ends_reading(struct rl_node *node, enum rl_handshake_step step, const redisReply *reply)
+{
+    char text[RL_NODE_TEXT_SIZE];
+    enum rl_reply_error error = rl_reply_error(reply);
+    bool is_marker = step == RL_STEP_MARKER || step == RL_STEP_WRITE;
+    if (reply->type != REDIS_REPLY_ERROR)
+        return false;
+    if (error == RL_ERROR_NOT_PERMITTED || error == RL_ERROR_UNKNOWN_COMMAND) {
+        node->reading.not_permitted = true;
+        return false;
+    }
+    if (node->findings & (REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_CLUSTER))
+        return false; /* a cluster may keep the marker's slot elsewhere */
+    if (is_marker ? error == RL_ERROR_WRONGTYPE
+                  : !rl_reply_is_error(reply, "LOADING") && !rl_reply_is_error(reply, "BUSY") &&
+                        !rl_reply_is_error(reply, "MASTERDOWN"))
+        return false;
+    rl_reply_text(reply, text, sizeof text);
+    rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s", text);
+    return true;
+}
+
+bool rl_guard_take_fact(struct rl_node *node, enum rl_handshake_step step, const redisReply *reply, quorum_time sent,
+                        quorum_time received)
+{
+    struct rl_reading *reading = &node->reading;
+    unsigned long long evicted = 0;
+    if (node->nodes->core->options.guard && ends_reading(node, step, reply))
+        return false;
+    if (step == RL_STEP_SERVER) {
+        take_field(node, reply, "run_id", reading->facts.run_id, sizeof reading->facts.run_id);
+        take_run_id(node, reading->facts.run_id); /* before its clock is compared */
+    } else if (step == RL_STEP_REPLICATION) {
+        reading->sent = sent;
+        take_replication(node, reply);
+    } else if (step == RL_STEP_MEMORY) {
+        take_memory(node, reply);
+    } else if (step == RL_STEP_STATISTICS) {
+        take_field(node, reply, "evicted_keys", reading->evicted, sizeof reading->evicted);
+        if (sscanf(reading->evicted, "%18llu", &evicted) == 1)
+            reading->facts.evicted = evicted;
+    } else if (step == RL_STEP_COMMANDS) {
+        take_swaps(node, reply);
+    } else if (step == RL_STEP_MARKER) {
+        take_text(node, reply);
+    } else if (step == RL_STEP_TIME) {
+        reading->received = received;
+        if (rl_guard_parse_time(reply, &reading->time))
+            rl_guard_take_time(node, reading->time, sent, received);
+        else if (!reading->hidden)
+            reading->hidden = "TIME";
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ writing */
+
+static void format(const struct rl_node *node, const char *judged, const struct quorum_marker *marker, bool use_eval,
+                   struct rl_command *command, struct rl_guard_words *words)
+{
+    struct rl_nodes *nodes = node->nodes;
+    const struct quorum_marker_facts *facts = &marker->facts;
+    const redlock_options *options = &nodes->core->options;
+    snprintf(words->facts, sizeof words->facts, "%s %s %s%llu %llu", facts->run_id, facts->history,
+             facts->evicts ? "e" : "", (unsigned long long)facts->evicted, (unsigned long long)facts->swaps);
+    snprintf(words->since, sizeof words->since, "%llu", (unsigned long long)marker->since);
+    snprintf(words->max_ttl, sizeof words->max_ttl, "%llu", (unsigned long long)marker->max_ttl);
+    snprintf(words->nodes, sizeof words->nodes, "%llu", (unsigned long long)marker->nodes);
+    memcpy(words->why, marker->why, sizeof words->why);
+    snprintf(words->nonce, sizeof words->nonce, "%016llx", (unsigned long long)rl_random_u64(&nodes->core->random));
+    rl_command_script(command, RL_SCRIPT_GUARD, use_eval, 1);
+    rl_command_add_text(command, options->marker_key);
+    rl_command_add_text(command, judged);
+    rl_command_add_text(command, words->facts);
+    rl_command_add_text(command, marker->since == QUORUM_MARKER_NOW ? "" : words->since);
+    rl_command_add_text(command, words->max_ttl);
+    rl_command_add_text(command, words->nodes);
+    rl_command_add_text(command, words->why);
+    rl_command_add_text(command, words->nonce);
+    rl_command_add_text(command, options->deployment);
+}
+
+void rl_guard_trust(const struct rl_node *node, bool use_eval, struct rl_command *command, struct rl_guard_words *words)
+{
+    const struct quorum_marker marker = {.facts = node->reading.facts,
+                                         .since = QUORUM_TRUSTED,
+                                         .max_ttl = node->nodes->guard.max_ttl / QUORUM_MILLISECOND,
+                                         .nodes = node->nodes->count,
+                                         .why = "trusted"};
+    format(node, "*", &marker, use_eval, command, words);
+}
+
+static void judge_fitness(struct rl_node *node)
+{
+    const struct rl_reading *reading = &node->reading;
+    rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, reading->not_permitted || node->attest.refused);
+    if (reading->hidden && !reading->not_permitted)
+        snprintf(node->server.unfit, sizeof node->server.unfit, "%s %s: %s",
+                 redlock_finding_text(REDLOCK_FINDING_HIDDEN), reading->hidden,
+                 redlock_finding_remedy(REDLOCK_FINDING_HIDDEN));
+    rl_guard_find(node, REDLOCK_FINDING_HIDDEN, reading->hidden && !reading->not_permitted);
+}
+
+enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node, struct rl_command *command,
+                                           struct rl_guard_words *words)
+{
+    struct rl_nodes *nodes = node->nodes;
+    struct rl_reading *reading = &node->reading;
+    struct quorum_marker *marker = &reading->written;
+    find_duplicate(node);
+    rl_guard_judge(node);
+    if (!nodes->core->options.guard)
+        return RL_GUARD_DONE;
+    quorum_attest_forget(&node->attest.rules);
+    judge_fitness(node);
+    rl_guard_judge(node);
+    if (node->findings & (REDLOCK_FINDING_NOT_PERMITTED | REDLOCK_FINDING_HIDDEN))
+        return RL_GUARD_DONE;
+    const struct quorum_marker_view view = {.facts = &reading->facts,
+                                            .time = reading->time,
+                                            .seen_nonce = node->marker.nonce,
+                                            .seen = node->marker.seen_us,
+                                            .jumped = reading->jumped,
+                                            .max_ttl = nodes->guard.max_ttl / QUORUM_MILLISECOND,
+                                            .nodes = nodes->count,
+                                            .deployment = nodes->core->options.deployment};
+    enum quorum_marker_verdict verdict = quorum_marker_judge(&view, reading->text, reading->size, marker);
+    if (reading->unreadable)
+        verdict = QUORUM_MARKER_TAKEN;
+    rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, verdict == QUORUM_MARKER_TAKEN);
+    if (verdict == QUORUM_MARKER_TAKEN)
+        *marker = (struct quorum_marker){
+            .since = reading->time / 1000, .max_ttl = view.max_ttl, .nodes = view.nodes, .why = "taken"};
+    if (verdict == QUORUM_MARKER_TAKEN)
+        snprintf(marker->deployment, sizeof marker->deployment, "%s", view.deployment);
+    bool may_write = !(node->findings & (REDLOCK_FINDING_REPLICA | REDLOCK_FINDING_CLUSTER | REDLOCK_FINDING_TOO_OLD));
+    if (verdict == QUORUM_MARKER_WRITE && may_write) {
+        char judged[QUORUM_MARKER_SIZE + 1];
+        snprintf(judged, sizeof judged, "%.*s", (int)reading->size, reading->text);
+        format(node, judged, marker, true, command, words);
+        memcpy(marker->nonce, words->nonce, sizeof marker->nonce);
+        return rl_command_format(command) ? RL_GUARD_WRITES : RL_GUARD_BROKEN;
+    }
+    rl_guard_find(node, REDLOCK_FINDING_FULL, false);
+    marker->since = marker->since == QUORUM_MARKER_NOW ? reading->time / 1000 : marker->since;
+    judge_marker(node, marker);
+    return RL_GUARD_DONE;
+}
+
+static bool is_written(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == RL_GUARD_ELEMENTS &&
+           reply->element[RL_GUARD_TIME]->type == REDIS_REPLY_INTEGER && reply->element[RL_GUARD_TIME]->integer >= 0 &&
+           reply->element[RL_GUARD_TIME]->integer < INT64_MAX / 1000 &&
+           reply->element[RL_GUARD_MARKER]->type == REDIS_REPLY_STRING;
+}
+
+enum rl_guard_outcome rl_guard_take_written(struct rl_node *node, const redisReply *reply, quorum_time received)
+{
+    struct rl_reading *reading = &node->reading;
+    struct quorum_marker marker;
+    bool full = rl_reply_is_error(reply, "OOM");
+    rl_guard_find(node, REDLOCK_FINDING_FULL, full);
+    if (full) {
+        reading->written.since = reading->time / 1000;
+        judge_marker(node, &reading->written);
+        return RL_GUARD_DONE;
+    }
+    if (rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED || rl_reply_error(reply) == RL_ERROR_UNKNOWN_COMMAND) {
+        rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
+        rl_guard_judge(node);
+        return RL_GUARD_DONE;
+    }
+    if (rl_reply_is_error(reply, "READONLY"))
+        return RL_GUARD_CHANGED; /* it has become a replica */
+    if (!is_written(reply)) {
+        char text[RL_NODE_TEXT_SIZE];
+        rl_reply_text(reply, text, sizeof text);
+        rl_node_break(node, rl_reply_error_is_permanent(rl_reply_error(reply)), "the guard: %.80s",
+                      text[0] ? text : "unexpected reply");
+        return RL_GUARD_BROKEN;
+    }
+    const redisReply *text = reply->element[RL_GUARD_MARKER];
+    if (!quorum_marker_parse(&marker, text->str, (size_t)text->len) ||
+        strcmp(marker.nonce, reading->written.nonce) != 0)
+        return RL_GUARD_CHANGED;
+    reading->time = (uint64_t)reply->element[RL_GUARD_TIME]->integer;
+    reading->received = received;
+    take_text(node, text);
+    if (reading->jumped)
+        node->jumped = node->suspect = false;
+    judge_marker(node, &marker);
+    return RL_GUARD_DONE;
+}
+
+void rl_guard_take_trusted(struct rl_node *node, const redisReply *reply, quorum_time received)
+{
+    struct quorum_marker marker;
+    if (node->handshake.steps_left > 0 || !is_written(reply) ||
+        !quorum_marker_parse(&marker, reply->element[RL_GUARD_MARKER]->str,
+                             (size_t)reply->element[RL_GUARD_MARKER]->len)) {
+        rl_node_beat(node);
+        return;
+    }
+    node->reading.time = (uint64_t)reply->element[RL_GUARD_TIME]->integer;
+    node->reading.received = received;
+    take_text(node, reply->element[RL_GUARD_MARKER]);
+    judge_marker(node, &marker);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- verdicts */
 
 bool rl_guard_evicts(const struct rl_node *node)
 {
@@ -287,51 +523,11 @@ bool rl_guard_evicts(const struct rl_node *node)
 
 void rl_guard_doubt(struct rl_node *node)
 {
-    if (node->attest.rules.size)
+    if (node->attest.rules.size && node->attest.first)
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: its marker changed: its last grants do not count",
                node->address.name);
     quorum_attest_forget(&node->attest.rules);
     rl_node_beat(node);
-}
-
-static bool refused(struct rl_node *node, const redisReply *reply)
-{
-    char text[RL_NODE_TEXT_SIZE];
-    quorum_attest_forget(&node->attest.rules);
-    rl_reply_text(reply, text, sizeof text);
-    enum rl_reply_error error = rl_reply_error(reply);
-    if (error == RL_ERROR_NOT_PERMITTED || error == RL_ERROR_UNKNOWN_COMMAND) {
-        rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
-        rl_guard_judge(node);
-        return true; /* a valid reply: the node is unfit */
-    }
-    rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s", text[0] ? text : "unexpected reply");
-    return false;
-}
-
-bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
-{
-    const redlock_options *options = &node->nodes->core->options;
-    /* The scripts of an old server fail, and a cluster may keep the marker's slot elsewhere: the node stays unfit. */
-    if (!is_complete(reply))
-        return node->findings & (REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_CLUSTER) || refused(node, reply);
-    take_run_id(node, reply->element[RL_GUARD_RUN_ID]);
-    find_duplicate(node);
-    rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
-    rl_guard_find(node, REDLOCK_FINDING_REPLICA, !rl_reply_is_text(reply->element[RL_GUARD_ROLE], "master"));
-    rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, rl_reply_is_text(reply->element[RL_GUARD_WHY], "taken"));
-    rl_guard_find(node, REDLOCK_FINDING_FULL, rl_reply_is_text(reply->element[RL_GUARD_WHY], "full"));
-    rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
-                  !rl_reply_is_text(reply->element[RL_GUARD_DEPLOYMENT], options->deployment) ||
-                      reply->element[RL_GUARD_NODES]->integer != node->nodes->count);
-    rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL,
-                  reply->element[RL_GUARD_MAX_TTL]->integer != options->max_ttl_ms);
-    rl_guard_judge(node);
-    set_quarantine(node, reply, received);
-    take_marker(&node->facts, reply);
-    take_shown(node, reply, sent);
-    note_clock(node, sent, received, (quorum_time)reply->element[RL_GUARD_TIME]->integer * QUORUM_MICROSECOND);
-    return true;
 }
 
 quorum_time rl_guard_free_at(const struct rl_node *node)

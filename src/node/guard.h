@@ -1,4 +1,8 @@
-/* The guard: reads a node's marker, evidence and clock at the handshake and at each heartbeat, and judges the node. */
+/*
+ * The guard: reads a node's facts, marker and clock, and judges the node. The reading is part of the handshake, and
+ * follows when a proof, a heartbeat's included, differs from what was judged. quorum/marker.h and quorum/guard.h have the
+ * rules.
+ */
 #ifndef RL_GUARD_H
 #define RL_GUARD_H
 
@@ -8,47 +12,54 @@
 
 #include "quorum/time.h"
 #include "src/node/command.h"
-#include "src/node/limits.h"
-
-struct rl_node;
-struct rl_nodes;
-
-/* What the script does besides reading. */
-enum rl_guard_task { RL_GUARD_LOOK, RL_GUARD_JUMPED, RL_GUARD_TRUST };
+#include "src/node/node.h"
 
 /* The elements of the answer of guard.lua, which describes them. The build compares this list with the script's. */
-enum rl_guard_element {
-    RL_GUARD_RUN_ID,
-    RL_GUARD_ROLE,
-    RL_GUARD_TIME,
-    RL_GUARD_SINCE,
-    RL_GUARD_MAX_TTL,
-    RL_GUARD_NODES,
-    RL_GUARD_WHY,
-    RL_GUARD_DEPLOYMENT,
-    RL_GUARD_POLICY,
-    RL_GUARD_NONCE,
-    RL_GUARD_SHOWN,
-    RL_GUARD_ELEMENTS
-};
+enum rl_guard_element { RL_GUARD_TIME, RL_GUARD_MARKER, RL_GUARD_ELEMENTS };
 
 /* The memory of a command's arguments. */
-struct rl_guard_numbers {
+struct rl_guard_words {
+    char facts[160];
+    char since[24];
     char max_ttl[24];
-    char nodes[12];
-    char nonce[24];
-    char seen[24];
+    char nodes[24];
+    char why[12];
+    char nonce[sizeof((struct quorum_marker *)0)->nonce];
 };
 
-/* Builds the script's call for one node, or for all nodes (NULL). */
-void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool use_eval,
-                      struct rl_command *command, struct rl_guard_numbers *numbers);
+/* Builds the script's call that vouches for the node. */
+void rl_guard_trust(const struct rl_node *node, bool use_eval, struct rl_command *command,
+                    struct rl_guard_words *words);
 
-/* Handles the script's reply. false: an error was recorded, and the connection may have ended. */
-bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
+/* Starts a reading of the node anew: its facts are not known yet. */
+void rl_guard_begin(struct rl_node *node);
 
-/* Handles the reply to TIME, which is the heartbeat without the guard. */
-void rl_guard_take_time(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
+/* Handles the reply to one request of the reading. false: the connection has ended. */
+bool rl_guard_take_fact(struct rl_node *node, enum rl_handshake_step step, const redisReply *reply, quorum_time sent,
+                        quorum_time received);
+
+/* Handles the reply to the script's call that vouched for the node. */
+void rl_guard_take_trusted(struct rl_node *node, const redisReply *reply, quorum_time received);
+
+enum rl_guard_outcome {
+    RL_GUARD_DONE,    /* the node is judged */
+    RL_GUARD_WRITES,  /* its marker must be written by the command that was built */
+    RL_GUARD_CHANGED, /* another client was quicker: read again */
+    RL_GUARD_BROKEN   /* the connection has ended */
+};
+
+/* All facts have been read: judges them. */
+enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node, struct rl_command *command,
+                                           struct rl_guard_words *words);
+
+/* Handles the reply of the script that wrote the marker. */
+enum rl_guard_outcome rl_guard_take_written(struct rl_node *node, const redisReply *reply, quorum_time received);
+
+/* The reply to TIME, in microseconds. false: it is no time. */
+bool rl_guard_parse_time(const redisReply *reply, uint64_t *time_us);
+
+/* Compares a sample of the node's clock with those before it. */
+void rl_guard_take_time(struct rl_node *node, uint64_t time_us, quorum_time sent, quorum_time received);
 
 /* The end of the node's quarantine: it grants no new lock before. */
 quorum_time rl_guard_free_at(const struct rl_node *node);
@@ -62,8 +73,7 @@ const char *rl_guard_objection(struct rl_node *node, quorum_time now);
 /* The node is unfit only because its marker is of another deployment: redlock_trust() may take it over. */
 bool rl_guard_may_take_over(const struct rl_node *node);
 
-/* The node's marker differs from the one that was judged: the node grants nothing until it has been read again, which
- * this requests now. */
+/* A proof differs from what was judged: the node grants nothing until it has been read again, which this requests now. */
 void rl_guard_doubt(struct rl_node *node);
 
 /* Its maxmemory-policy may evict keys. */

@@ -7,6 +7,7 @@
 #include "src/core/memory.h"
 #include "src/node/guard.h"
 #include "src/node/handshake.h"
+#include "src/node/limits.h"
 #include "src/node/node.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
@@ -59,17 +60,16 @@ static void judge_version(struct rl_node *node)
     unsigned long major = strtoul(node->server.version, &end, 10);
     if (strcmp(node->server.name, "redis") != 0 || *end != '.' || major >= OLDEST_REDIS)
         return;
-    snprintf(node->server.too_old, sizeof node->server.too_old,
+    snprintf(node->server.unfit, sizeof node->server.unfit,
              "redis %s is too old: redlock needs Redis %d.0 or later, or Valkey", node->server.version, OLDEST_REDIS);
     rl_guard_find(node, REDLOCK_FINDING_TOO_OLD, true);
 }
 
 static void take_server(struct rl_node *node, const redisReply *reply)
 {
-    node->server.run_id[0] = node->server.name[0] = node->server.version[0] = '\0';
+    node->server.name[0] = node->server.version[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
         return;
-    rl_reply_info(reply, "run_id", node->server.run_id, sizeof node->server.run_id);
     take_version(node, reply);
     judge_version(node);
 }
@@ -115,25 +115,6 @@ static void take_cluster(struct rl_node *node, const redisReply *reply)
                   strcmp(enabled, "1") == 0 && !keys_share_slot(&node->nodes->core->options));
 }
 
-static void take_replication(struct rl_node *node, const redisReply *reply)
-{
-    node->server.role[0] = '\0';
-    if (reply->type != REDIS_REPLY_STRING)
-        return;
-    rl_reply_info(reply, "role", node->server.role, sizeof node->server.role);
-    if (strcmp(node->server.role, "slave") == 0)
-        node->findings |= REDLOCK_FINDING_REPLICA;
-}
-
-static void take_memory(struct rl_node *node, const redisReply *reply)
-{
-    char *policy = node->facts.maxmemory_policy;
-    if (reply->type == REDIS_REPLY_STRING)
-        rl_reply_info(reply, "maxmemory_policy", policy, sizeof node->facts.maxmemory_policy);
-    if (rl_guard_evicts(node))
-        node->findings |= REDLOCK_FINDING_EVICTING;
-}
-
 static void take_persistence(struct rl_node *node, const redisReply *reply)
 {
     char aof[8] = "";
@@ -153,10 +134,6 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
         take_server(node, reply);
     else if (step == RL_STEP_CLUSTER)
         take_cluster(node, reply);
-    else if (step == RL_STEP_REPLICATION)
-        take_replication(node, reply);
-    else if (step == RL_STEP_MEMORY)
-        take_memory(node, reply);
     else if (step == RL_STEP_PERSISTENCE)
         take_persistence(node, reply);
     else if (reply->type == REDIS_REPLY_ERROR)
@@ -203,10 +180,50 @@ static void hide_arguments(char *text)
         *quoted = '\0';
 }
 
+static bool ask(struct rl_node *node, unsigned step, struct rl_command *command);
+
+/* The last reply has arrived. */
+static void finish(struct rl_node *node)
+{
+    if (node->state == RL_NODE_READY) {
+        rl_node_beat_answered(node, true, node->reading.sent, node->reading.received);
+        return;
+    }
+    /* Not earlier, because the other node may have become ready after this one's reply to INFO. */
+    if (!node->unfit && rl_handshake_is_duplicate(node)) {
+        node->findings |= REDLOCK_FINDING_SAME_SERVER;
+        rl_guard_judge(node);
+    }
+    rl_node_ready(node);
+}
+
+static void go_on(struct rl_node *node, enum rl_guard_outcome outcome, struct rl_command *command)
+{
+    bool sent = outcome == RL_GUARD_WRITES ? ask(node, RL_STEP_WRITE, command) : outcome == RL_GUARD_DONE;
+    if (outcome == RL_GUARD_CHANGED)
+        sent = rl_handshake_read(node);
+    if (!sent && rl_link_is_open(&node->link))
+        rl_node_break(node, false, "no memory for the guard");
+    else if (outcome == RL_GUARD_DONE)
+        finish(node);
+}
+
+/* Returns whether the connection is still of use. */
+static bool take_step(struct rl_node *node, unsigned step, const struct rl_request *request,
+                      const struct rl_answer *answer)
+{
+    if (step <= RL_STEP_SERVER)
+        take(node, step, answer->reply);
+    return step < RL_STEP_SERVER ||
+           rl_guard_take_fact(node, (enum rl_handshake_step)step, answer->reply, request->sent, answer->now);
+}
+
 static void step_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = answer->node;
     unsigned step = (unsigned)(request - node->handshake.steps);
+    struct rl_command command;
+    struct rl_guard_words words;
     assert(step < RL_STEPS);
     if (answer->kind != RL_ANSWER_REPLY || !rl_link_is_open(&node->link))
         return; /* overdue: the connect timeout decides; broken: the end of the connection is handled elsewhere */
@@ -220,6 +237,12 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
             return;
         }
     }
+    assert(node->handshake.steps_left > 0);
+    if (step == RL_STEP_WRITE) {
+        node->handshake.steps_left--;
+        go_on(node, rl_guard_take_written(node, answer->reply, answer->now), NULL);
+        return;
+    }
     if (step == RL_STEP_SERVER && !is_data_server(node, answer->reply))
         return;
     if (refusal[0]) {
@@ -227,20 +250,14 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
             rl_node_break(node, true, "handshake: %.80s", refusal);
         return;
     }
-    if (step != RL_STEP_GUARD)
-        take(node, step, answer->reply);
-    else if (!rl_guard_take_reply(node, answer->reply, request->sent, answer->now))
+    if (!take_step(node, step, request, answer))
         return;
     rl_guard_judge(node);
-    assert(node->state == RL_NODE_HANDSHAKE && node->handshake.steps_left > 0);
     if (--node->handshake.steps_left > 0)
         return;
-    /* Not earlier, because the other node may have become ready after this one's reply to INFO. */
-    if (!node->unfit && rl_handshake_is_duplicate(node)) {
-        node->findings |= REDLOCK_FINDING_SAME_SERVER;
-        rl_guard_judge(node);
-    }
-    rl_node_ready(node);
+    rl_command_init(&command);
+    go_on(node, rl_guard_judge_facts(node, &command, &words), &command);
+    rl_command_free(&command);
 }
 
 /* --------------------------------------------------------------------------------------------------------- requests */
@@ -251,7 +268,7 @@ static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
     static const struct rl_sender sender = {&type};
     struct rl_request *request = &node->handshake.steps[step];
     request->sender = &sender;
-    bool sent = rl_command_format(command) && rl_node_send(node, request, command);
+    bool sent = (command->bytes || rl_command_format(command)) && rl_node_send(node, request, command);
     node->handshake.steps_left += sent;
     return sent;
 }
@@ -339,16 +356,25 @@ static bool ask_select(struct rl_node *node)
     return ask_words(node, RL_STEP_SELECT, "SELECT", number, NULL);
 }
 
-/* With the script's text, because the node may not know its hash yet. */
-static bool ask_guard(struct rl_node *node)
+bool rl_handshake_read(struct rl_node *node)
 {
-    struct rl_command command = {0};
-    struct rl_guard_numbers numbers;
-    if (!node->nodes->core->options.guard)
-        return true;
-    rl_guard_command(node->nodes, node, RL_GUARD_LOOK, true, &command, &numbers);
-    bool asked = ask(node, RL_STEP_GUARD, &command);
-    rl_command_free(&command);
+    const redlock_options *options = &node->nodes->core->options;
+    assert(node->handshake.steps_left == 0 || node->state == RL_NODE_CONNECTING);
+    rl_guard_begin(node);
+    bool asked = ask_words(node, RL_STEP_SERVER, "INFO", "server", NULL) &&
+                 ask_words(node, RL_STEP_REPLICATION, "INFO", "replication", NULL) &&
+                 ask_words(node, RL_STEP_MEMORY, "INFO", "memory", NULL);
+    if (!options->guard)
+        return asked;
+    struct rl_command marker = {0};
+    rl_command_add_text(&marker, "GETRANGE");
+    rl_command_add_text(&marker, options->marker_key);
+    rl_command_add_text(&marker, "0");
+    rl_command_add_text(&marker, RL_LIMIT_TEXT(RL_MARKER_LAST));
+    asked = asked && ask_words(node, RL_STEP_STATISTICS, "INFO", "stats", NULL) &&
+            ask_words(node, RL_STEP_COMMANDS, "INFO", "commandstats", NULL) && ask(node, RL_STEP_MARKER, &marker) &&
+            ask_words(node, RL_STEP_TIME, "TIME", NULL, NULL);
+    rl_command_free(&marker);
     return asked;
 }
 
@@ -361,18 +387,14 @@ bool rl_handshake_start(struct rl_node *node)
     node->server.client_id = 0;
     node->unfit = NULL;
     node->findings = 0;
+    node->attest.refused = false;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     bool asked = ask_auth(node) && ask_select(node);
     if (asked && name[0])
         asked = ask_words(node, RL_STEP_NAME, "CLIENT", "SETNAME", name);
     asked = asked && ask_words(node, RL_STEP_CLIENT_ID, "CLIENT", "ID", NULL) &&
-            ask_words(node, RL_STEP_SERVER, "INFO", "server", NULL) &&
             ask_words(node, RL_STEP_CLUSTER, "INFO", "cluster", NULL) &&
-            ask_words(node, RL_STEP_REPLICATION, "INFO", "replication", NULL) &&
-            ask_words(node, RL_STEP_MEMORY, "INFO", "memory", NULL) &&
-            ask_words(node, RL_STEP_PERSISTENCE, "INFO", "persistence", NULL) && ask_guard(node);
-    for (unsigned script = 0; asked && script < RL_SCRIPTS; script++)
-        asked = ask_words(node, RL_STEP_SCRIPTS + script, "SCRIPT", "LOAD", rl_scripts[script].text);
+            ask_words(node, RL_STEP_PERSISTENCE, "INFO", "persistence", NULL) && rl_handshake_read(node);
     return asked;
 }
 

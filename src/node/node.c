@@ -13,8 +13,6 @@
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
-#define HEARTBEAT (QUORUM_SECOND)
-
 static void schedule(struct rl_node *node, quorum_time due)
 {
     rl_timer_set(&node->nodes->core->timers, &node->timer, due);
@@ -319,21 +317,29 @@ static void start(struct rl_node *node)
 
 /* -------------------------------------------------------------------------------------------------------- heartbeat */
 
-static bool send_heartbeat(struct rl_node *node, bool use_eval)
+/* A partial reading would never end. */
+static bool read_anew(struct rl_node *node)
 {
-    struct rl_command command = {0};
-    struct rl_guard_numbers numbers;
-    if (node->nodes->core->options.guard)
-        rl_guard_command(node->nodes, node, node->jumped ? RL_GUARD_JUMPED : RL_GUARD_LOOK, use_eval, &command,
-                         &numbers);
-    else
-        rl_command_add_text(&command, "TIME");
+    bool sent = rl_handshake_read(node);
+    if (!sent && rl_link_is_open(&node->link))
+        rl_node_break(node, false, "no memory for the guard");
+    return sent;
+}
+
+/* With the guard the heartbeat is a proof and the time. A node that has not been judged, or whose marker must say that
+ * its clock jumped, is read instead. */
+static bool send_heartbeat(struct rl_node *node)
+{
     struct rl_heartbeat *heartbeat = &node->heartbeat;
     assert(!heartbeat->in_flight);
-    heartbeat->in_flight = rl_command_format(&command) && rl_node_send(node, &heartbeat->request, &command);
-    heartbeat->writing_jump = heartbeat->in_flight && node->jumped;
+    if (node->nodes->core->options.guard)
+        return (node->attest.rules.size || node->attest.refused) && !node->jumped ? rl_attest_beat(node)
+                                                                                  : read_anew(node);
+    struct rl_command command = {0};
+    rl_command_add_text(&command, "TIME");
+    bool sent = rl_command_format(&command) && rl_node_send(node, &heartbeat->request, &command);
     rl_command_free(&command);
-    return heartbeat->in_flight;
+    return sent;
 }
 
 void rl_node_beat(struct rl_node *node)
@@ -372,8 +378,9 @@ static void on_timer(struct rl_timer *timer)
         break;
     case RL_NODE_READY:
         if (!node->heartbeat.in_flight)
-            send_heartbeat(node, false);
-        schedule(node, quorum_time_add(rl_now(), HEARTBEAT));
+            node->heartbeat.in_flight = send_heartbeat(node);
+        if (node->state == RL_NODE_READY)
+            schedule(node, quorum_time_add(rl_now(), RL_NODE_HEARTBEAT));
         break;
     case RL_NODE_CLOSED:
         break;
@@ -391,46 +398,36 @@ static void send_kept(struct rl_node *node)
     }
 }
 
-/* Handles a heartbeat's reply. false: the connection has ended, or the heartbeat was sent again. */
-static bool take_heartbeat(struct rl_node *node, const struct rl_answer *given)
+void rl_node_beat_answered(struct rl_node *node, bool proven, quorum_time sent, quorum_time now)
 {
-    quorum_time sent = node->heartbeat.request.sent;
-    node->heartbeat.round_trip_us = (uint32_t)((given->now - sent) / QUORUM_MICROSECOND);
-    if (!node->nodes->core->options.guard) {
-        rl_guard_take_time(node, given->reply, sent, given->now);
-        return true;
-    }
-    if (rl_reply_is_error(given->reply, "NOSCRIPT") && send_heartbeat(node, true))
-        return false;
-    bool jump_written = node->heartbeat.writing_jump;
-    if (!rl_guard_take_reply(node, given->reply, sent, given->now))
-        return false;
-    if (jump_written && !(node->findings & REDLOCK_FINDING_FULL))
-        node->jumped = node->suspect = false;
-    return true;
-}
-
-static void heartbeat_answered(struct rl_request *request, const struct rl_answer *given)
-{
-    (void)request;
-    struct rl_node *node = given->node;
-    if (given->kind == RL_ANSWER_OVERDUE)
-        return;
     struct rl_heartbeat *heartbeat = &node->heartbeat;
+    if (node->state != RL_NODE_READY)
+        return;
+    heartbeat->round_trip_us = (uint32_t)((now - sent) / QUORUM_MICROSECOND);
+    if (!proven) {
+        quorum_attest_forget(&node->attest.rules);
+        heartbeat->in_flight = read_anew(node);
+        return;
+    }
     bool again = heartbeat->again;
     heartbeat->in_flight = heartbeat->again = false;
-    if (given->kind != RL_ANSWER_REPLY || !rl_link_is_open(&node->link))
-        return;
-    if (!take_heartbeat(node, given)) {
-        heartbeat->again = again && heartbeat->in_flight;
-        return;
-    }
     rl_handshake_settle(node); /* kills that the node refused while busy: it has replied to them before the heartbeat */
     if (again)
         rl_node_beat(node);
     if (node->kept.first)
         send_kept(node); /* undos that the node refused while loading or full */
     changed(node);       /* a quarantine may have ended */
+}
+
+static void time_answered(struct rl_request *request, const struct rl_answer *given)
+{
+    struct rl_node *node = given->node;
+    if (given->kind != RL_ANSWER_REPLY || !rl_link_is_open(&node->link))
+        return;
+    uint64_t time_us;
+    if (rl_guard_parse_time(given->reply, &time_us))
+        rl_guard_take_time(node, time_us, request->sent, given->now);
+    rl_node_beat_answered(node, true, request->sent, given->now);
 }
 
 void rl_node_ready(struct rl_node *node)
@@ -446,12 +443,14 @@ void rl_node_ready(struct rl_node *node)
     if (restarted)
         quorum_clock_forget(&node->nodes->clock_watch, node->index);
     node->state = RL_NODE_READY;
+    node->heartbeat.in_flight = node->heartbeat.again = false;
     rl_flight_measure(&node->flight, quorum_time_since(node->attempts.connected_at, now));
     rl_attempts_succeeded(&node->attempts, now);
     node->statistics.connections++;
     rl_handshake_settle(node);
     send_kept(node);
-    schedule(node, quorum_time_add(now, HEARTBEAT / 2 + rl_random_u64(&node->nodes->core->random) % (HEARTBEAT / 2)));
+    schedule(node, quorum_time_add(now, RL_NODE_HEARTBEAT / 2 +
+                                            rl_random_u64(&node->nodes->core->random) % (RL_NODE_HEARTBEAT / 2)));
     rl_log(node->nodes->core, REDLOCK_LOG_INFO, "%s: ready, %s %s%s%s", node->address.name,
            server->name[0] ? server->name : "unknown server", server->version, node->unfit ? ", " : "",
            node->unfit ? node->unfit : "");
@@ -464,7 +463,7 @@ void rl_node_ready(struct rl_node *node)
 
 void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address)
 {
-    static const struct rl_request_type heartbeat = {.answered = heartbeat_answered};
+    static const struct rl_request_type heartbeat = {.answered = time_answered};
     static const struct rl_sender sender = {&heartbeat};
     assert(index < nodes->count);
     const redlock_options *options = &nodes->core->options;

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "quorum/marker.h"
 #include "quorum/tally.h"
 #include "src/link/address.h"
 #include "src/node/attempts.h"
@@ -20,7 +21,7 @@
 #define RL_RUN_ID_SIZE     41
 #define RL_NODE_TEXT_SIZE  RL_LINK_TEXT_SIZE
 #define RL_STALE_LINKS_MAX 8
-#define RL_NONCE_SIZE      17
+#define RL_NODE_HEARTBEAT  QUORUM_SECOND /* of a client that holds or waits for something */
 
 enum rl_node_state {
     RL_NODE_BACKOFF,
@@ -31,19 +32,24 @@ enum rl_node_state {
     RL_NODE_CLOSED
 };
 
+/* The requests of a handshake. Those from SERVER to TIME are the guard's reading, which is repeated on a connection that
+ * is ready; without the guard it ends with MEMORY. The marker comes behind the facts, and the clock behind the marker. */
 enum rl_handshake_step {
     RL_STEP_AUTH,
     RL_STEP_SELECT,
     RL_STEP_NAME,
     RL_STEP_CLIENT_ID,
-    RL_STEP_SERVER,
     RL_STEP_CLUSTER,
+    RL_STEP_PERSISTENCE,
+    RL_STEP_SERVER,
     RL_STEP_REPLICATION,
     RL_STEP_MEMORY,
-    RL_STEP_PERSISTENCE,
-    RL_STEP_GUARD,
-    RL_STEP_SCRIPTS,
-    RL_STEPS = RL_STEP_SCRIPTS + RL_SCRIPTS
+    RL_STEP_STATISTICS,
+    RL_STEP_COMMANDS,
+    RL_STEP_MARKER,
+    RL_STEP_TIME,
+    RL_STEP_WRITE, /* the script that writes the marker, if that is necessary */
+    RL_STEPS
 };
 
 struct rl_nodes;
@@ -77,7 +83,25 @@ struct rl_server {
     char name[16];                    /* "redis", "valkey"; "" unknown */
     char version[24];
     char role[16];
-    char too_old[RL_NODE_TEXT_SIZE]; /* the error text, if the server is too old */
+    char unfit[RL_NODE_TEXT_SIZE]; /* the error text, if the server is too old, or hides a fact */
+};
+
+/* What the requests of a reading have shown so far. */
+struct rl_reading {
+    quorum_time sent;     /* the request for the evidence */
+    quorum_time received; /* the reply to TIME */
+    bool not_permitted;
+    bool unreadable;    /* the marker key holds no text */
+    bool jumped;        /* the marker must say that the clock jumped */
+    const char *hidden; /* a fact that the server does not show; NULL: none */
+    struct quorum_marker_facts facts;
+    char role[16];
+    char replid[41]; /* of the present replication history */
+    char evicted[24];
+    uint64_t time;                /* us, by the node's clock */
+    struct quorum_marker written; /* as the script is to write it */
+    uint16_t size;                /* of the marker's text; 0: none */
+    char text[QUORUM_MARKER_SIZE];
 };
 
 struct rl_handshake {
@@ -89,18 +113,18 @@ struct rl_handshake {
 };
 
 struct rl_heartbeat {
-    struct rl_request request;
-    uint32_t round_trip_us; /* of the last one */
+    struct rl_request request; /* TIME, without the guard; otherwise the heartbeat is a proof, or a reading */
+    uint32_t round_trip_us;    /* of the last one */
+    quorum_duration interval;  /* until the next one */
     bool in_flight;
-    bool again;        /* send another one after its reply */
-    bool writing_jump; /* the one in flight writes to the marker that the clock jumped */
+    bool again; /* send another one after its reply */
 };
 
 /* The marker that was seen last. */
 struct rl_marker {
     bool known;
     uint64_t since; /* its last start, in ms of the node's clock */
-    char nonce[RL_NONCE_SIZE];
+    char nonce[sizeof((struct quorum_marker *)0)->nonce];
     uint64_t seen_us; /* when, by the node's clock */
 };
 
@@ -125,6 +149,8 @@ struct rl_node {
     struct rl_server server;
     struct rl_handshake handshake;
     struct rl_heartbeat heartbeat;
+    struct rl_reading reading;
+    quorum_time sampled; /* when the last sample of its clock was requested */
     struct rl_attest attest;
     struct rl_marker marker;
     struct rl_quarantine quarantine;
@@ -160,6 +186,10 @@ struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool gran
 
 /* Sends a heartbeat in the next turn of the loop, or after the reply to the one in flight. */
 void rl_node_beat(struct rl_node *node);
+
+/* The heartbeat has been answered by a proof, or by a reading. proven: the node is as it was judged; otherwise it is read
+ * anew first. */
+void rl_node_beat_answered(struct rl_node *node, bool proven, quorum_time sent, quorum_time now);
 
 /* Replies have arrived that the loop has not read yet. */
 bool rl_node_has_unread_replies(const struct rl_node *node);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "quorum/marker.h"
 #include "redlock/redlock.h"
 #include "src/core/escape.h"
 #include "src/node/guard.h"
@@ -259,13 +260,15 @@ static struct rl_vote query(const redisReply *reply)
     return known ? granted : refused(reply);
 }
 
-/* guard.lua reports why the marker was written: "trusted" if this request has succeeded. A replica's is not written. */
+/* guard.lua shows the marker that is there now. */
 static struct rl_vote trust(const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS)
+    struct quorum_marker marker;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS ||
+        reply->element[RL_GUARD_MARKER]->type != REDIS_REPLY_STRING)
         return refused(reply);
-    bool trusted = rl_reply_is_text(reply->element[RL_GUARD_WHY], "trusted") &&
-                   rl_reply_is_text(reply->element[RL_GUARD_ROLE], "master");
+    const redisReply *text = reply->element[RL_GUARD_MARKER];
+    bool trusted = quorum_marker_parse(&marker, text->str, (size_t)text->len) && strcmp(marker.why, "trusted") == 0;
     return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};
 }
 

@@ -28,7 +28,7 @@ static void assert_sent(const char *command, const char *first, const char *seco
 static void wait_for_handshake(unsigned nodes)
 {
     for (unsigned i = 0; i < nodes; i++)
-        scene_until(fake_server_count(scene.node[i], "SCRIPT LOAD") >= 3);
+        scene_until(fake_server_count(scene.node[i], "INFO") >= 5);
 }
 
 /* --- Round trips --- */
@@ -53,8 +53,7 @@ TEST(steps, handshake_is_sent_before_the_first_reply)
 
 static bool is_of_handshake(const struct resp_command *command)
 {
-    return resp_command_is(command, "CLIENT") || resp_command_is(command, "INFO") ||
-           resp_command_is(command, "SCRIPT LOAD");
+    return resp_command_is(command, "CLIENT") || resp_command_is(command, "INFO");
 }
 
 SCENE_CASE(three_nodes, scene_three_nodes);
@@ -151,8 +150,7 @@ TEST_ROWS(steps, server_is_named_with_its_own_version, ROWS(servers))
 
 static const char *const old_versions[] = {"2.8.24", "3.2.12", "4.0.14"};
 
-/* On an old server the scripts fail, in the handshake and at each heartbeat, with an error that does not name the
- * cause. */
+/* On an old server the scripts fail with an error that does not name the cause. */
 TEST_ROWS(steps, old_server_is_refused_by_name_and_version, 2 * ROWS(old_versions))
 {
     static const char failure[] =
@@ -171,7 +169,7 @@ TEST_ROWS(steps, old_server_is_refused_by_name_and_version, 2 * ROWS(old_version
     ck_assert_str_eq(answer.result.node[0].text, text);
     ck_assert_str_eq(status_of_node_0().objection, text);
     ck_assert_uint_ne(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
-    scene_until(fake_server_count(scene.node[0], scene.options.guard ? "EVALSHA" : "TIME") > 0);
+    scene_until(fake_server_count(scene.node[0], "TIME") > 0);
     ck_assert_str_eq(status_of_node_0().state, "ready");
     ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* the client does not reconnect */
 }
@@ -394,7 +392,7 @@ TEST_ROWS(three_nodes, one_server_under_two_names_has_one_vote, 2)
     for (unsigned i = 0; i < 2; i++)
         fake_server_set_info(scene.node[i], "run_id", "0123456789abcdef0123456789abcdef01234567");
     if (_i)
-        scene_add_rule(0, 2, &(struct fake_rule){.command = "SCRIPT LOAD", .count = 1, .hold = true});
+        scene_add_rule(0, 2, &(struct fake_rule){.command = "INFO", .argument = "memory", .count = 1, .hold = true});
     scene_attach_only();
     if (_i) {
         wait_for_handshake(3);
@@ -432,34 +430,32 @@ TEST(three_nodes, a_duplicate_gets_its_vote_when_the_other_name_leads_to_another
     scene_wait_for_ready();
 }
 
-/* Passes to the guard the reply that a node with this run_id and marker would send. */
-static void give_guard_reply(struct rl_node *node, const char *run_id, const char *shown)
+/* The node's next reading shows this run_id. */
+static void show_run_id(struct rl_node *node, const char *run_id)
 {
-    redisReader *reader = redisReaderCreate();
-    void *reply;
-    char *bytes = fixture_text("*11\r\n$40\r\n%s\r\n$6\r\nmaster\r\n:1\r\n:0\r\n:30000\r\n:%u\r\n"
-                               "$7\r\ntrusted\r\n$7\r\ndefault\r\n$10\r\nnoeviction\r\n$2\r\n1f\r\n$%zu\r\n%s\r\n",
-                               run_id, scene.nodes, strlen(shown), shown);
-    ck_assert_int_eq(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
-    ck_assert_int_eq(redisReaderGetReply(reader, &reply), REDIS_OK);
+    char info[64];
+    struct rl_command command = {0};
+    struct rl_guard_words words;
     quorum_time now = rl_now();
-    ck_assert(rl_guard_take_reply(node, reply, now, now));
-    freeReplyObject(reply);
-    redisReaderFree(reader);
-    free(bytes);
+    redisReply reply = {.type = REDIS_REPLY_STRING, .str = info};
+    reply.len = (size_t)snprintf(info, sizeof info, "run_id:%s\r\n", run_id);
+    rl_guard_begin(node);
+    ck_assert(rl_guard_take_fact(node, RL_STEP_SERVER, &reply, now, now));
+    ck_assert_int_eq(rl_guard_judge_facts(node, &command, &words), RL_GUARD_DONE);
 }
 
-#define SHOWN "evidence\nmarker"
+static const char new_run_id[] = "0123456789012345678901234567890123456789";
 
 /* A time by the previous server's clock must not be compared with the marker of another server. */
 TEST(three_nodes, markers_of_a_new_server_are_not_compared_with_those_of_the_one_before)
 {
     scene_attach();
     struct rl_node *node = scene.client->nodes->node;
-    give_guard_reply(node, node->server.run_id, SHOWN);
+    strcpy(node->marker.nonce, "1f");
+    node->marker.seen_us = 1;
+    show_run_id(node, node->server.run_id);
     ck_assert_str_eq(node->marker.nonce, "1f");
-    ck_assert_uint_eq(node->marker.seen_us, 1);
-    give_guard_reply(node, "0123456789012345678901234567890123456789", "");
+    show_run_id(node, new_run_id);
     ck_assert_str_eq(node->marker.nonce, "");
     ck_assert_uint_eq(node->marker.seen_us, 0);
 }
@@ -469,22 +465,21 @@ TEST(three_nodes, a_server_that_takes_another_names_place_has_one_vote)
 {
     scene_attach();
     struct rl_node *nodes = scene.client->nodes->node;
-    give_guard_reply(&nodes[0], nodes[1].server.run_id, SHOWN);
+    show_run_id(&nodes[0], nodes[1].server.run_id);
     ck_assert_uint_eq(nodes[0].findings & REDLOCK_FINDING_SAME_SERVER, REDLOCK_FINDING_SAME_SERVER);
     ck_assert_ptr_nonnull(nodes[0].unfit);
-    give_guard_reply(&nodes[1], nodes[1].server.run_id, SHOWN);
+    show_run_id(&nodes[1], nodes[1].server.run_id);
     ck_assert_ptr_null(nodes[1].unfit);
-    give_guard_reply(&nodes[0], "0123456789012345678901234567890123456789", SHOWN);
+    show_run_id(&nodes[0], new_run_id);
     ck_assert_ptr_null(nodes[0].unfit);
 }
 
 /* The connection's ID came from the server before, and may be another client's there. */
 TEST(three_nodes, no_kill_is_sent_to_a_server_that_takes_anothers_place_on_an_open_connection)
 {
-    static const char other[] = "0123456789012345678901234567890123456789";
     scene_attach();
-    give_guard_reply(scene.client->nodes->node, other, SHOWN);
-    fake_server_set_info(scene.node[0], "run_id", other);
+    show_run_id(scene.client->nodes->node, new_run_id);
+    fake_server_set_info(scene.node[0], "run_id", new_run_id);
     fake_server_add_rule(scene.node[0],
                          &(struct fake_rule){.command = "SET", .count = 1, .silent = true, .ending = FAKE_RESET});
     scene_start_acquire(&answer, "stock", NULL);
@@ -514,12 +509,12 @@ TEST_ROWS(three_nodes, a_replica_has_no_vote, 2)
 
 /* --- Missing replies --- */
 
-TEST_ROWS(steps, node_may_refuse_these_steps, 28)
+TEST_ROWS(steps, node_may_refuse_these_steps, 21)
 {
-    static const char *const commands[] = {"CLIENT SETNAME", "CLIENT ID", "INFO", "SCRIPT LOAD"};
+    static const char *const commands[] = {"CLIENT SETNAME", "CLIENT ID", "INFO"};
     static const char *const errors[] = {FAKE_NOPERM, FAKE_LOADING, "-ERR unknown command\r\n", ":-1\r\n",
                                          "$-1\r\n",   "*0\r\n",     "-ERR \033[2J\t\177\r\n"};
-    fake_server_refuse(scene.node[0], commands[_i % 4], 0, errors[_i / 4]);
+    fake_server_refuse(scene.node[0], commands[_i % 3], 0, errors[_i / 3]);
     scene_attach();
     scene_lock_and_release("stock");
 }

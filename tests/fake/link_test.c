@@ -239,8 +239,8 @@ TEST_ROWS(breaking, unasked_replies_in_the_handshake, ROWS(unasked))
         {.command = FAKE_ACCEPT, .count = 1, .reply = bytes},
         {.command = "CLIENT ID", .count = 1, .extra = bytes},
         {.command = "INFO", .count = 1, .extra = bytes},
-        {.command = "SCRIPT LOAD", .count = 1, .extra = bytes},
-        {.command = "SCRIPT LOAD", .first = 3, .count = 1, .extra = bytes},
+        {.command = "INFO", .first = 2, .count = 1, .extra = bytes},
+        {.command = "INFO", .first = 4, .count = 1, .extra = bytes},
     };
     for (unsigned i = 0; i < 5; i++)
         fake_server_add_rule(scene.node[i], &places[i]);

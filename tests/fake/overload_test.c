@@ -341,12 +341,10 @@ TEST(three_nodes, node_that_holds_a_heal_back_gets_no_other)
     renew(lock);
     ck_assert_uint_eq(received_by_last(lock), 3);
     fake_server_clear_rules(scene.node[2]);
-    scene_add_rule(2, 3,
-                   &(struct fake_rule){.command = "EVALSHA",
-                                       .argument = redlock_lock_token(lock),
-                                       .count = 1,
-                                       .skip = true,
-                                       .reply = "$1\r\n0\r\n"});
+    scene_add_rule(
+        2, 3,
+        &(struct fake_rule){
+            .command = "EVAL", .argument = redlock_lock_token(lock), .count = 1, .skip = true, .reply = "$1\r\n0\r\n"});
     fake_server_release(scene.node[2]);
     release_and_find_no_key(lock);
 }

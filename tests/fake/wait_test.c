@@ -288,9 +288,9 @@ static bool is_there(enum stage stage)
     case STAGE_UNREACHABLE:
         return scene_ready_nodes() == 2;
     case STAGE_CONNECTION:
-        return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_ready_nodes() == 2;
+        return fake_server_count(scene.node[0], "INFO") > 0 && scene_ready_nodes() == 2;
     case STAGE_HANDSHAKE:
-        return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_count(4, SENT_SET) >= 1;
+        return fake_server_count(scene.node[0], "INFO") > 0 && scene_count(4, SENT_SET) >= 1;
     case STAGE_ROUND:
         return scene_count_all(SENT_SET) >= 5;
     case STAGE_SILENCE:

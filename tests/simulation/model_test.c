@@ -446,9 +446,8 @@ static const char *const script_words[RL_SCRIPTS][6] = {
     [RL_SCRIPT_QUERY] = {"1 L"},
     [RL_SCRIPT_EXTEND] = {"1 lock T M", "1 L T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
     [RL_SCRIPT_HEAL] = {"1 lock T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
-    [RL_SCRIPT_GUARD] = {"1 redlock:marker 30000|30000|30000|60000 here|here|here|here|elsewhere 5|5|5|5|3 "
-                         "look|look|look|jumped|trust 0000000000000000|0000000000000001|0000000000000002 "
-                         "|0000000000000001 C"},
+    [RL_SCRIPT_GUARD] = {"1 redlock:marker |*|* aa_0_e0_0|aa_0_0_1 |1|0 30000|60000 5|5|3 new|trusted "
+                         "0000000000000000|0000000000000001 here|here|elsewhere"},
     [RL_SCRIPT_WAIT] = {"K w0|w1|w2|w3|w4" TASK "exclusive 0 -1 1|0 O", "K w0|w1|w2|w3|w4" TASK "exclusive 0 -1 1|0 O",
                         "K w0_r|w1_r|w2_r|w3_r|w4_r" TASK "shared 0 -1 1|0 O",
                         "K w0_r|w1_r|w2_r|w3_r|w4_r" TASK "shared 3 2|1|0|-1 1|0 O",

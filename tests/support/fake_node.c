@@ -107,15 +107,24 @@ struct fake_node *fake_node_new(struct fake_server *server)
 {
     static const struct sim_server_hooks hooks = {publish, kill_connection, info};
     static const char *const fields[][3] = {
-        {"Server", "redis_version", "7.0.15"},        {"Server", "redis_mode", "standalone"},
-        {"Server", "uptime_in_seconds", "86400"},     {"Memory", "maxmemory", "0"},
-        {"Memory", "maxmemory_policy", "noeviction"}, {"Persistence", "loading", "0"},
-        {"Persistence", "aof_enabled", "0"},          {"Cluster", "cluster_enabled", "0"},
-        {"Server", "redis_mode", "standalone"},       {"Replication", "role", "master"},
-        {"Replication", "connected_slaves", "0"},     {"Replication", "master_replid", FAKE_HISTORY}};
+        {"Server", "redis_version", "7.0.15"},
+        {"Server", "redis_mode", "standalone"},
+        {"Server", "uptime_in_seconds", "86400"},
+        {"Memory", "maxmemory", "0"},
+        {"Memory", "maxmemory_policy", "noeviction"},
+        {"Persistence", "loading", "0"},
+        {"Persistence", "aof_enabled", "0"},
+        {"Cluster", "cluster_enabled", "0"},
+        {"Server", "redis_mode", "standalone"},
+        {"Replication", "role", "master"},
+        {"Replication", "connected_slaves", "0"},
+        {"Replication", "master_replid", FAKE_HISTORY},
+        {"Stats", "evicted_keys", "0"},
+        {"Replication", "master_replid2", "0000000000000000000000000000000000000000"}};
     struct fake_node *node = fixture_allocate(sizeof *node);
     node->server = server;
     node->model.hooks = &hooks;
+    node->model.scripts = UINT32_MAX; /* of clients before */
     fake_node_new_run_id(node);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         set_field(node, fields[i][0], fields[i][1], fields[i][2]);

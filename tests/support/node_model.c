@@ -433,7 +433,7 @@ static bool may_run_on_replica(size_t count, const struct resp_argument *words)
     struct resp_argument script = sim_script_name(count > 1 ? words[1] : words[0]);
     if (!sim_text_is(words[0], "EVALSHA") && !sim_text_is(words[0], "EVAL"))
         return !sim_text_is(words[0], "SET");
-    return sim_text_is(script, "guard") || sim_text_is(script, "query");
+    return sim_text_is(script, "query");
 }
 
 void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,

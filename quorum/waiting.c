@@ -7,6 +7,8 @@
 static const unsigned losses_on_end = 8;
 /* With less time until the deadline another attempt is not worth it. */
 static const quorum_duration least_time_for_attempt = 4 * QUORUM_MILLISECOND;
+/* Between releases that leave the lock free. Each costs one more. */
+static const quorum_duration round_trips_between_wakes = 64;
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms)
 {
@@ -30,17 +32,23 @@ quorum_time quorum_waiting_last_attempt(quorum_time now, quorum_time deadline, q
     return deadline == QUORUM_NEVER ? QUORUM_NEVER : deadline - (timeout < half ? timeout : half);
 }
 
-uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes)
+uint64_t quorum_waiting_least(const uint64_t *values, unsigned nodes)
 {
     uint64_t least = UINT64_MAX;
     for (unsigned i = 0; i < nodes; i++) {
         unsigned there = 0;
         for (unsigned other = 0; other < nodes; other++)
-            there += places[other] <= places[i];
-        if (there >= quorum_majority(nodes) && places[i] < least)
-            least = places[i];
+            there += values[other] <= values[i];
+        if (there >= quorum_majority(nodes) && values[i] < least)
+            least = values[i];
     }
     return least;
+}
+
+bool quorum_waiting_leaves_free(quorum_duration held, quorum_duration round_trip, uint64_t random)
+{
+    quorum_duration turn = quorum_time_add(held, round_trip); /* the next holder has the lock one round trip later */
+    return turn >= round_trips_between_wakes * round_trip || random % (round_trips_between_wakes * round_trip) < turn;
 }
 
 bool quorum_waiting_can_be_notified(const struct quorum_waiting *waiting)

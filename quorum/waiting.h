@@ -104,8 +104,17 @@ quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting);
  * whole timeout, and not in the first half of a short wait. */
 quorum_time quorum_waiting_last_attempt(quorum_time now, quorum_time deadline, quorum_duration timeout);
 
-/* Of our places on the nodes, the smallest that is at or behind our place on a majority. */
-uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes);
+/* The smallest of the nodes' values that is not below those of a majority: of our places in their queues, the one that
+ * a majority has not put us behind; of their round trips, that of a majority. */
+uint64_t quorum_waiting_least(const uint64_t *values, unsigned nodes);
+
+/*
+ * A lock that each release hands over is never free, and a client of another library never gets it. So some releases
+ * only wake the first waiter: on average one in 64 round trips of the holders' time, which costs one round trip. The
+ * holder that releases draws: no node, and no holder, knows when the others left the lock free, and where the nodes do so
+ * at different releases, no majority is free at once. held: for how long this holder had the lock.
+ */
+bool quorum_waiting_leaves_free(quorum_duration held, quorum_duration round_trip, uint64_t random);
 
 /* A majority can notify us: it has our entry, and our subscription has been up since the entry was refreshed. While the
  * subscription is down a node may drop the entry. No need to try at random. */

@@ -45,6 +45,15 @@ static void release_drop(struct rl_operation *operation)
     operation->client->core.statistics.released += operation->status == REDLOCK_OK && operation->attempts > 0;
 }
 
+static bool release_leaves_free(const struct rl_lease *lease)
+{
+    struct rl_locks *locks = lease->locks;
+    if (!rl_lease_is_plain(lease)) /* no node hands it over */
+        return false;
+    quorum_duration held = quorum_time_since(lease->queueing.held_since, rl_now());
+    return quorum_waiting_leaves_free(held, rl_nodes_round_trip(locks->nodes), rl_random_u64(&locks->core->random));
+}
+
 /* false: no memory for the round; the operation has ended. */
 static bool release_begin(struct rl_operation *operation, bool all_answers)
 {
@@ -52,6 +61,7 @@ static bool release_begin(struct rl_operation *operation, bool all_answers)
     if (round) {
         round->overdue = release_overdue;
         round->hands_over = !all_answers; /* not by token: the lock may not be held any more */
+        round->leaves_free = !all_answers && release_leaves_free(operation->lease);
     }
     return rl_operation_start_round(operation, round, rl_operation_end_by_round);
 }

@@ -393,6 +393,7 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
     rl_lease_note_ttl(lease, lease->adopted ? lease->locks->core->options.max_ttl_ms : 0);
     rl_lease_note_ttl(lease, terms->ttl_ms);
     lease->owner = terms->owner;
+    lease->queueing.held_since = now;
     lease->timer.fire = on_timer;
     add_handle(lease, &lease->handles.first, terms->event, terms->event_arg);
     quorum_lease_init(&lease->rules, &rules);

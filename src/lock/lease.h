@@ -77,9 +77,10 @@ struct rl_renewal_failure {
 
 /* A lease that is acquired through the queue on the nodes, or offered for a hand-over by one. */
 struct rl_lease_queueing {
-    quorum_nodes offered;  /* nodes that were sent the offer, and may notify the waiter */
-    bool queued;           /* acquired through the queue: the release also dequeues */
-    bool withdrawn;        /* an offer that its waiter has withdrawn */
+    quorum_nodes offered; /* nodes that were sent the offer, and may notify the waiter */
+    quorum_time held_since;
+    bool queued;    /* acquired through the queue: the release also dequeues */
+    bool withdrawn; /* an offer that its waiter has withdrawn */
 };
 
 struct rl_lease_renewal {

@@ -66,12 +66,21 @@ void rl_queues_free(struct rl_locks *locks)
             destroy(locks->queues.buckets[i]);
 }
 
+/* A holder that releases the lock and acquires it again at once would overtake the waiters by a bare SET. */
+static bool is_held(const struct rl_queue *queue)
+{
+    const struct rl_text resource = rl_lease_resource(queue->lease, 0);
+    return rl_leases_find(queue->locks, resource.bytes, resource.size);
+}
+
 static void on_timer(struct rl_timer *timer)
 {
     struct rl_queue *queue = (struct rl_queue *)(void *)((char *)timer - offsetof(struct rl_queue, timer));
     const struct quorum_waiting_event woken = {.type = QUORUM_WAITING_WOKEN, .now = rl_now()};
     if (queue->first)
         rl_queue_step(queue, &woken);
+    else if (is_held(queue))
+        rl_timer_set(&queue->locks->core->timers, timer, rl_now() + LINGER);
     else
         destroy(queue);
 }
@@ -284,6 +293,17 @@ static void leave_late(struct rl_locks *locks, const struct rl_lease *won)
         dequeue(locks, won);
 }
 
+void rl_queue_expect(const struct rl_lease *released)
+{
+    struct rl_locks *locks = released->locks;
+    const struct rl_names names = rl_lease_names(released);
+    struct rl_queue *queue = rl_queue_find(locks, &names, false);
+    if (!queue)
+        queue = create(locks, &names, false);
+    if (queue && !queue->first)
+        rl_timer_set(&locks->core->timers, &queue->timer, rl_now() + LINGER);
+}
+
 void rl_queues_open(struct rl_locks *locks)
 {
     locks->queues.enqueued_late = leave_late;
@@ -347,7 +367,7 @@ static void looked_at(struct rl_round *round, unsigned node, const struct rl_vot
  */
 static bool raise_ticket(struct rl_queue *queue)
 {
-    uint64_t ticket = queue->ticket, place = quorum_waiting_place(queue->place, queue->locks->nodes->count);
+    uint64_t ticket = queue->ticket, place = quorum_waiting_least(queue->place, queue->locks->nodes->count);
     if (!queue->raised && queue->seen >= ticket) {
         queue->raised = true;
         ticket = queue->seen + 1;

@@ -2,7 +2,8 @@
  * The local queues: a client's waiters for one resource, or one set of them, first come, first served. Only the first
  * waiter has an entry in the nodes' queues, for the whole client. Readers have a separate queue and a separate
  * entry: the nodes decide between them and the client's writers, as between those of several clients. A queue is
- * kept for a second after its last waiter, because the next acquire is likely to wait, too.
+ * kept for a second after its last waiter, and while this client holds the lock, because the next acquire is likely to
+ * wait, too.
  */
 #ifndef RL_QUEUE_H
 #define RL_QUEUE_H
@@ -93,6 +94,9 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won);
 void rl_queues_flush(struct rl_locks *locks);
 
 bool rl_queue_is_first(const struct rl_waiter *waiter);
+
+/* A node that this lock was released on has waiters: the client's next acquire is queued behind them. */
+void rl_queue_expect(const struct rl_lease *released);
 
 /*
  * The first waiter's attempt has failed, and it waits. held: other clients had the lock, or part of it. rest_until:

@@ -26,6 +26,7 @@ struct rl_round {
     enum rl_command_kind command : 8;
     bool waits;        /* GRANT: of an acquire that would wait: it leaves a free lock to those that wait already */
     bool hands_over;   /* RELEASE: of a lock that was held; the next waiter may get it */
+    bool leaves_free;  /* RELEASE: the next waiter is only woken, so that others may get the lock */
     bool renews;       /* EXTEND, KEEP: a renewal. A carrier sends it, and nobody waits for its texts */
     quorum_nodes kept; /* nodes that get the release when they are connected again */
     struct quorum_round rules;

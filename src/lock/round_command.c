@@ -197,6 +197,7 @@ bool rl_round_command_format_all(struct rl_fanout *const *member, unsigned count
                                                 [RL_COMMAND_RESTORE] = RL_SCRIPT_KEEP,
                                                 [RL_COMMAND_RELEASE] = RL_SCRIPT_RELEASES};
     enum rl_command_kind kind = round_of(member[0])->command;
+    char frees[RL_CARRIER_MOST];
     unsigned keys = 0;
     for (unsigned i = 0; i < count; i++)
         keys += round_of(member[i])->lease->key_count;
@@ -209,7 +210,10 @@ bool rl_round_command_format_all(struct rl_fanout *const *member, unsigned count
         add(command, rl_lease_value(round_of(member[i])->lease));
         if (kind != RL_COMMAND_RELEASE)
             add_ttl(command, round_of(member[i]));
+        frees[i] = round_of(member[i])->leaves_free ? '1' : '0';
     }
+    if (kind == RL_COMMAND_RELEASE)
+        rl_command_add(command, frees, count);
     return rl_command_format(command);
 }
 
@@ -237,7 +241,8 @@ bool rl_round_command_format(struct rl_command *command, const struct rl_round *
     case RL_COMMAND_RESTORE:
         return rl_round_command_format_all(&alone, 1, use_eval, command);
     case RL_COMMAND_RELEASE:
-        release(command, lease, use_eval, waiter_to_dequeue(&name, lease, use_eval), round->hands_over);
+        release(command, lease, use_eval, waiter_to_dequeue(&name, lease, use_eval),
+                round->hands_over && !round->leaves_free);
         break;
     case RL_COMMAND_DEQUEUE:
         release(command, lease, use_eval, waiter_name(&name, lease), false);

@@ -65,10 +65,11 @@ _Static_assert(RL_SLOT_LAST == REDLOCK_PERMITS_MAX - 1, "a semaphore has REDLOCK
 #define RL_FENCE_FAR_S 86400
 _Static_assert(RL_FENCE_FAR_S * 1000000ull == QUORUM_FENCE_FAR, "nodes and client agree on a far fencing token");
 
-/* The answers of release.lua and free.lua. */
+/* The answers of release.lua, and of free.lua, which does not say that clients wait. */
 #define RL_KEY_NOT_OURS    0
 #define RL_KEY_DONE        1
 #define RL_KEY_UNANNOUNCED 2
+#define RL_KEY_AWAITED     3
 
 /* In the reply of wait.lua: the lock is not taken, because the node has handed it over to this waiter. */
 #define RL_WAIT_HANDED 2

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "quorum/waiting.h"
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
@@ -81,6 +82,16 @@ void rl_nodes_free(struct rl_nodes *nodes)
     rl_attest_close(nodes);
     rl_tls_destroy(nodes->tls, &nodes->core->allocator);
     rl_core_free(nodes->core, nodes);
+}
+
+quorum_duration rl_nodes_round_trip(const struct rl_nodes *nodes)
+{
+    uint64_t took[QUORUM_NODES_MAX];
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct quorum_round_trip *round_trip = &nodes->node[i].flight.round_trip;
+        took[i] = round_trip->measured ? round_trip->smoothed : QUORUM_SECOND;
+    }
+    return quorum_waiting_least(took, nodes->count);
 }
 
 void rl_nodes_flush(struct rl_nodes *nodes)

@@ -80,6 +80,9 @@ void rl_nodes_close(struct rl_nodes *nodes);
 
 void rl_nodes_free(struct rl_nodes *nodes);
 
+/* How long a majority of the nodes usually takes to reply. */
+quorum_duration rl_nodes_round_trip(const struct rl_nodes *nodes);
+
 /* Sends the pending requests for proofs, and writes all pending data. */
 void rl_nodes_flush(struct rl_nodes *nodes);
 

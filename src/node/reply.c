@@ -228,8 +228,9 @@ static struct rl_vote release(const redisReply *reply)
     long long answer = reply->type == REDIS_REPLY_INTEGER                     ? reply->integer
                        : reply->type == REDIS_REPLY_STRING && reply->len == 1 ? reply->str[0] - '0'
                                                                               : -1;
-    if (answer == RL_KEY_DONE || answer == RL_KEY_UNANNOUNCED)
-        return (struct rl_vote){.vote = QUORUM_GRANTED, .unannounced = answer == RL_KEY_UNANNOUNCED};
+    if (answer == RL_KEY_DONE || answer == RL_KEY_UNANNOUNCED || answer == RL_KEY_AWAITED)
+        return (struct rl_vote){
+            .vote = QUORUM_GRANTED, .unannounced = answer == RL_KEY_UNANNOUNCED, .awaited = answer == RL_KEY_AWAITED};
     if (answer == RL_KEY_NOT_OURS || rl_reply_error(reply) == RL_ERROR_WRONGTYPE)
         return absent; /* a key of another type is not ours */
     return refused(reply);

@@ -476,6 +476,105 @@ TEST_ROWS(turns, free_lock_is_left_to_waiters_by_what_waits, ROWS(attempts))
     forget_waiters();
 }
 
+/* --- Holders that acquire the lock again at once --- */
+
+enum { RIVALS = 4, TERMS_MOST = 64, TERMS_BETWEEN = 2 * RIVALS };
+
+static const redlock_name second_name = {real_key("waited-for-too"), 0};
+
+/* The hold of more than a second is longer than a client remembers that others wait. Readers are the rivals with odd
+ * numbers. */
+static const struct rotation {
+    const char *name;
+    redlock_acquire_options how;
+    unsigned hold_ms, terms;
+    bool readers;
+} rotations[] = {
+    {.name = "plain", .hold_ms = 2, .terms = 64},
+    {.name = "plain, held for long", .hold_ms = 1200, .terms = 12},
+    {.name = "fenced", .how = {.fence = 1}, .hold_ms = 2, .terms = 64},
+    {.name = "fenced, held for long", .how = {.fence = 1}, .hold_ms = 1200, .terms = 12},
+    {.name = "two resources", .how = {.also = &second_name, .also_count = 1}, .hold_ms = 2, .terms = 64},
+    {.name = "two permits", .how = {.permits = 2}, .hold_ms = 5, .terms = 64},
+    {.name = "readers and writers", .hold_ms = 5, .terms = 64, .readers = true},
+};
+
+static struct rotating {
+    const struct rotation *how;
+    atomic_uint begun; /* terms */
+    unsigned holder[TERMS_MOST];
+} rotating;
+
+struct rival {
+    pthread_t thread;
+    unsigned number;
+    redlock_client *client;
+    int status; /* of the first call that failed */
+};
+
+static void *take_terms(void *arg)
+{
+    struct rival *rival = arg;
+    redlock_acquire_options options = rotating.how->how;
+    struct timespec hold = test_timespec((uint64_t)rotating.how->hold_ms * MS);
+    options.struct_size = sizeof options;
+    options.wait_ms = REDLOCK_FOREVER;
+    options.shared = rotating.how->readers && rival->number % 2;
+    while (rival->status == REDLOCK_OK && atomic_load(&rotating.begun) < rotating.how->terms) {
+        redlock_lock *lock;
+        rival->status = redlock_acquire(rival->client, KEY, &options, &lock, NULL);
+        if (rival->status != REDLOCK_OK)
+            break;
+        unsigned term = atomic_fetch_add(&rotating.begun, 1);
+        if (term < rotating.how->terms)
+            rotating.holder[term] = rival->number;
+        nanosleep(&hold, NULL);
+        rival->status = redlock_release(&lock, NULL);
+    }
+    return NULL;
+}
+
+/* The most terms of others between two of one rival, or before its first. */
+static unsigned longest_gap(void)
+{
+    unsigned longest = 0, last[RIVALS] = {0};
+    for (unsigned term = 0; term < rotating.how->terms; term++) {
+        unsigned holder = rotating.holder[term], gap = term - last[holder];
+        longest = gap > longest ? gap : longest;
+        last[holder] = term;
+    }
+    for (unsigned i = 0; i < RIVALS; i++)
+        longest = rotating.how->terms - last[i] > longest ? rotating.how->terms - last[i] : longest;
+    return longest;
+}
+
+/* All of them wait when the first holder releases the lock. */
+TEST_LONG_ROWS(turns, holders_that_acquire_again_at_once_rotate, ROWS(rotations))
+{
+    struct rival rivals[RIVALS];
+    struct waiter first;
+    rotating.how = &rotations[_i];
+    atomic_store(&rotating.begun, 0);
+    redlock_acquire_options how = rotating.how->how;
+    how.struct_size = sizeof how;
+    how.wait_ms = REAL_SOON_MS;
+    waiter_start(&first, open_here(), KEY, how);
+    waiter_finish(&first);
+    for (unsigned i = 0; i < RIVALS; i++) {
+        rivals[i] = (struct rival){.number = i, .client = face_client(open_here())};
+        ck_assert_int_eq(pthread_create(&rivals[i].thread, NULL, take_terms, &rivals[i]), 0);
+        if (!how.permits) /* there is a second permit, and no queue */
+            await_queued(i + 1);
+    }
+    waiter_release(&first);
+    for (unsigned i = 0; i < RIVALS; i++) {
+        pthread_join(rivals[i].thread, NULL);
+        ck_assert_msg(rivals[i].status == REDLOCK_OK, "%s", redlock_status_name(rivals[i].status));
+    }
+    ck_assert_msg(longest_gap() <= TERMS_BETWEEN, "%s: one waited for %u terms of the others", rotating.how->name,
+                  longest_gap());
+}
+
 /* --- Waiters that are killed, and entries that stay --- */
 
 /* A token that a test sets and a client adopts. */

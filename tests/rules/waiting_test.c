@@ -320,12 +320,12 @@ TEST(waiting, last_attempt_leaves_time_for_its_replies)
         ck_assert_uint_eq(quorum_waiting_last_attempt(begin, rows[i].deadline, 50 * MS), rows[i].expected);
 }
 
-TEST(waiting, place_is_the_least_that_a_majority_agrees_on)
+TEST(waiting, least_is_not_below_the_values_of_a_majority)
 {
     static const struct {
-        uint64_t places[5];
+        uint64_t values[5];
         unsigned nodes;
-        uint64_t place;
+        uint64_t least;
     } rows[] = {{{7}, 1, 7},
                 {{0, 9}, 2, 9},
                 {{9, 0, 0}, 3, 0},
@@ -335,7 +335,28 @@ TEST(waiting, place_is_the_least_that_a_majority_agrees_on)
                 {{5, 5, 5, UINT64_MAX, 6}, 5, 5},
                 {{UINT64_MAX, UINT64_MAX, 1}, 3, UINT64_MAX}};
     for (int i = 0; i < ROWS(rows); i++)
-        ck_assert_uint_eq(quorum_waiting_place(rows[i].places, rows[i].nodes), rows[i].place);
+        ck_assert_uint_eq(quorum_waiting_least(rows[i].values, rows[i].nodes), rows[i].least);
+}
+
+/* Of random numbers that are evenly spread, as many say so as one in 64 round trips needs. */
+TEST(waiting, one_release_in_64_round_trips_leaves_the_lock_free)
+{
+    static const struct {
+        quorum_duration held, round_trip;
+        unsigned expected; /* of 6400 */
+    } rows[] = {{0, MS, 100},
+                {MS, MS, 200},
+                {9 * MS, MS, 1000},
+                {63 * MS, MS, 6400},
+                {9 * MS, MS / 1000, 6400},
+                {0, QUORUM_SECOND, 100},
+                {QUORUM_NEVER, MS, 6400}};
+    for (int i = 0; i < ROWS(rows); i++) {
+        unsigned leaves = 0;
+        for (uint64_t n = 0; n < 6400; n++)
+            leaves += quorum_waiting_leaves_free(rows[i].held, rows[i].round_trip, n * (rows[i].round_trip / 100));
+        ck_assert_uint_eq(leaves, rows[i].expected);
+    }
 }
 
 TEST_PROGRAM("quorum/waiting")

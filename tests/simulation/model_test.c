@@ -442,7 +442,8 @@ static void say_command(void)
 /* The words after a script's name. */
 static const char *const script_words[RL_SCRIPTS][6] = {
     [RL_SCRIPT_RELEASE] = {"1 L T", "1 L T w|", "1 L T w| undo", "1 L T w undo| stays"},
-    [RL_SCRIPT_RELEASES] = {"1 L T", "2 lock other T T", "3 lock other a_third T T T", "2 L L T T"},
+    [RL_SCRIPT_RELEASES] = {"1 L T 0|1", "2 lock other T T 00|01", "3 lock other a_third T T T 000|010",
+                            "2 L L T T 00|10"},
     [RL_SCRIPT_QUERY] = {"1 L"},
     [RL_SCRIPT_EXTEND] = {"1 lock T M", "1 L T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
     [RL_SCRIPT_HEAL] = {"1 lock T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},

@@ -5,8 +5,8 @@
 -- does not: the few nodes that granted a failed attempt must not be passed from waiter to waiter. A waiter that stays is
 -- not dequeued, because another acquire of its client uses the entry; but its offer of this token ends: this node, which
 -- has not handed the lock over yet, would give it to the released token.
--- Answers RL_KEY_DONE; RL_KEY_UNANNOUNCED: done, but the user may not notify the waiters; RL_KEY_NOT_OURS: another
--- token, or no key.
+-- Answers RL_KEY_DONE; RL_KEY_AWAITED: done, and clients wait, or waited within the last seconds; RL_KEY_UNANNOUNCED:
+-- done, but the user may not notify the waiters; RL_KEY_NOT_OURS: another token, or no key.
 -- Most releases have no waiter, so they cost no more calls than compare and delete: while clients wait there is a key
 -- ':redlock:free', which is read along with the lock.
 local call = redis.call
@@ -47,4 +47,4 @@ local announced = try_to_wake(KEYS[1], waiter, deleted and (free or true), nil, 
 if not deleted then
   return RL_KEY_NOT_OURS
 end
-return announced and RL_KEY_DONE or RL_KEY_UNANNOUNCED
+return not announced and RL_KEY_UNANNOUNCED or free and RL_KEY_AWAITED or RL_KEY_DONE

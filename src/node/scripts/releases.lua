@@ -1,5 +1,6 @@
 -- Releases several locks at once, each as release.lua does without further arguments.
--- KEYS: locks. ARGV: the token of each.
+-- KEYS: locks. ARGV: the token of each; then one character per lock. 1: its first waiter is only woken, 0: it may be
+-- handed the lock.
 -- Answers a digit per lock, as release.lua does.
 local call = redis.call
 local count, names = #KEYS, {}
@@ -37,6 +38,7 @@ end
 -- include wake
 for i, since in pairs(free) do
   -- A user without rights to the queue releases the lock all the same.
-  answers[i] = try_to_wake(KEYS[i], nil, since, nil, nil, give) and RL_KEY_DONE or RL_KEY_UNANNOUNCED
+  local hands = string.sub(ARGV[count + 1], i, i) == '0' and give
+  answers[i] = try_to_wake(KEYS[i], nil, since, nil, nil, hands) and RL_KEY_AWAITED or RL_KEY_UNANNOUNCED
 end
 return table.concat(answers)

@@ -21,6 +21,15 @@ void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_wai
         waiting->free_at[i] = QUORUM_NEVER;
 }
 
+void quorum_waiting_renew(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms)
+{
+    quorum_duration tenure = waiting->tenure;
+    quorum_nodes unannounced = waiting->unannounced;
+    quorum_waiting_init(waiting, terms);
+    waiting->tenure = tenure;
+    waiting->unannounced = unannounced;
+}
+
 static bool is_majority(const struct quorum_waiting *waiting, quorum_nodes nodes)
 {
     return quorum_count(nodes) >= quorum_majority(waiting->terms.nodes);
@@ -86,13 +95,30 @@ static void look_soon(struct quorum_waiting *waiting, const struct quorum_waitin
         waiting->look_at = soon;
 }
 
+/* A release of ours wakes the first waiter, or hands the lock over to it. */
 static void note_holder(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
-    set(&waiting->foreign, event->node, event->holder);
-    if (event->holder && event->holder != waiting->holder[event->node]) {
-        waiting->holder[event->node] = event->holder;
+    quorum_nodes node = quorum_node(event->node);
+    bool is_next = event->holder && event->holder != waiting->holder[event->node];
+    bool was_unheard = waiting->first & waiting->listening & ~waiting->messaged & node && !event->behind;
+    if (waiting->messaged & node)
+        set(&waiting->unannounced, event->node, false);
+    if (is_next && waiting->holder[event->node] && was_unheard)
+        set(&waiting->unannounced, event->node, true);
+    bool is_foreign = event->holder && (!event->is_ours || waiting->unannounced & node);
+    set(&waiting->foreign, event->node, is_foreign);
+    if (is_next && is_foreign)
         set(&waiting->succeeded, event->node, true);
-    }
+    if (event->holder)
+        waiting->holder[event->node] = event->holder;
+    set(&waiting->first, event->node, !event->behind);
+    set(&waiting->messaged, event->node, false);
+}
+
+static void hear(struct quorum_waiting *waiting, unsigned node)
+{
+    set(&waiting->messaged, node, true);
+    set(&waiting->unannounced, node, false);
 }
 
 /* A notification and a reply arrive on different connections: the reply may be older, and does not cancel the
@@ -157,24 +183,38 @@ static void report_subscriptions(struct quorum_waiting *waiting, quorum_time now
 }
 
 /*
- * The nodes without a foreign holder are no majority: no release of ours will say when that ends. A
- * holder that is still there after a pause is likely to stay as long again. Where the next one follows within the
- * shortest pause, foreign clients retry every few milliseconds: less frequent attempts hardly ever find the lock free,
- * and a look that finds it free is too late for an attempt.
+ * Foreign clients that retry every few milliseconds leave the lock free for about one: less frequent attempts hardly ever
+ * find it free, and a look that finds it free is too late for an attempt. So attempts are frequent when the holder has
+ * had the lock for about as long as the one before. Outside of that time the pause grows: a holder that is still there
+ * after a pause is likely to stay as long again.
  */
+static quorum_duration pause_behind_holder(const struct quorum_waiting *waiting, quorum_time now)
+{
+    quorum_duration held = quorum_time_since(waiting->changed_at, now), soonest = waiting->terms.watch / 4;
+    quorum_duration begin = waiting->tenure - waiting->tenure / 4, end = waiting->tenure + waiting->tenure / 2;
+    if (!waiting->tenure || held >= end || held + waiting->pause <= begin)
+        return waiting->pause;
+    return held + soonest < begin ? begin - held : soonest;
+}
+
+/* The nodes without a foreign holder are no majority: no release of ours will say when that ends. */
 static void plan_look(struct quorum_waiting *waiting, quorum_time now)
 {
     const struct quorum_waiting_terms *terms = &waiting->terms;
     quorum_nodes foreign = waiting->foreign & waiting->enqueued;
-    bool was_watching = waiting->watching;
+    bool was_watching = waiting->watching, has_changed = is_majority(waiting, waiting->succeeded);
     waiting->watching = foreign && !is_majority(waiting, waiting->enqueued & ~foreign);
+    if (was_watching && waiting->watching && has_changed)
+        waiting->tenure = quorum_time_since(waiting->changed_at, now);
+    if (!was_watching || has_changed)
+        waiting->changed_at = now;
     if (!waiting->watching)
         waiting->pause = terms->refresh;
-    else if (!was_watching || is_majority(waiting, waiting->succeeded))
-        waiting->pause = waiting->pause <= terms->watch ? terms->watch / 2 : terms->watch;
-    else
+    else if (waiting->changed_at == now)
+        waiting->pause = terms->watch;
+    else if (quorum_time_since(waiting->changed_at, now) >= waiting->pause)
         waiting->pause = waiting->pause < terms->refresh / 2 ? 2 * waiting->pause : terms->refresh;
-    waiting->look_at = quorum_time_add(now, waiting->pause);
+    waiting->look_at = quorum_time_add(now, waiting->watching ? pause_behind_holder(waiting, now) : waiting->pause);
     report_subscriptions(waiting, now);
 }
 
@@ -253,10 +293,12 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         break;
     case QUORUM_WAITING_NOTIFIED:
         set(&waiting->notified, event->node, true);
+        hear(waiting, event->node);
         look_soon(waiting, event);
         note_free(waiting, event);
         break;
     case QUORUM_WAITING_HANDED:
+        hear(waiting, event->node);
         set(event->polled ? &waiting->handed : &waiting->told, event->node, true);
         if (waiting->give_up_at == QUORUM_NEVER)
             waiting->give_up_at = quorum_time_add(event->now, waiting->terms.patience);

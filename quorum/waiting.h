@@ -6,8 +6,9 @@
  * because an entry counts only on a majority.
  *
  * A client of another library publishes nothing when it releases. While such a client holds the lock, the waiter makes
- * attempts at growing intervals, which begin anew with each holder. And it makes one attempt shortly before its
- * deadline.
+ * attempts at growing intervals, which begin anew with each holder, and at short ones when a holder has had the lock for
+ * about as long as the one before. A holder is foreign by the form of its token; or because it follows another one, and
+ * no message said that the lock was free. And the waiter makes one attempt shortly before its deadline.
  */
 #ifndef QUORUM_WAITING_H
 #define QUORUM_WAITING_H
@@ -23,7 +24,8 @@ struct quorum_waiting_terms {
     quorum_duration refresh;  /* between looks */
     quorum_duration margin;   /* much longer than messages of several nodes about one release differ */
     quorum_duration patience; /* after the first node has handed the lock over, for a majority */
-    quorum_duration watch;    /* before the first attempt behind a foreign holder; doubles with each */
+    quorum_duration watch;    /* before the first attempt behind a foreign holder; doubles with each. When the holder is
+                                 likely to change, a quarter of it */
     quorum_time last_attempt; /* the attempt before the deadline; QUORUM_NEVER: none */
     quorum_time deadline; /* behind a foreign holder each next attempt is made after half of the time that is left */
 };
@@ -42,10 +44,15 @@ struct quorum_waiting {
     quorum_time rest_until;                /* no attempt before this */
     quorum_time lost_at;                   /* when the last attempt failed */
     unsigned losses;                       /* failed attempts in quick succession */
-    uint64_t holder[QUORUM_NODES_MAX];     /* the last foreign holder seen there; 0: none yet */
+    uint64_t holder[QUORUM_NODES_MAX];     /* the last holder seen there; 0: none yet */
+    quorum_nodes first;                    /* nodes whose last reply had no waiter ahead of us */
+    quorum_nodes messaged;                 /* nodes whose message arrived since their last reply */
+    quorum_nodes unannounced;              /* nodes whose holder followed another one without a message */
     quorum_nodes foreign;                  /* nodes where a foreign client holds the lock */
     quorum_nodes succeeded;                /* nodes where another foreign holder has followed, by the last replies */
-    quorum_duration pause;                 /* before the next look */
+    quorum_duration pause;                 /* grows with the looks behind one holder */
+    quorum_time changed_at;                /* when the present foreign holder was first seen */
+    quorum_duration tenure;                /* how long the one before had the lock; 0: not known */
     bool watching;                         /* foreign holders have too many nodes: attempts take the place of looks */
     bool probing;                          /* the attempt in progress, or the last one, took the place of a look */
     quorum_time overtake_at;               /* when nodes move a first waiter that leaves the lock free to the tail */
@@ -76,7 +83,8 @@ struct quorum_waiting_event {
     quorum_duration remaining; /* ENQUEUED: the key's remaining ttl; QUORUM_FREE; QUORUM_NEVER */
     bool polled;               /* HANDED: the reply to a poll says so, not a message */
     bool behind;               /* ENQUEUED: a live waiter is ahead of us */
-    uint64_t holder;           /* ENQUEUED: a number for the token of a foreign holder; 0: none, or one of ours */
+    uint64_t holder;           /* ENQUEUED: a number for the holder's token; 0: none */
+    bool is_ours;              /* ENQUEUED: that token has the form of ours */
     bool misplaced;            /* TRIED: enter the queue again, at another place */
     quorum_time rest_until;    /* TRIED: when to try again without a message */
     bool in_the_way;           /* TRIED: another client holds the lock, or part of it */
@@ -91,6 +99,9 @@ struct quorum_waiting_actions {
 };
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms);
+
+/* The same for the next waiter for the lock: it keeps what is known of foreign holders. */
+void quorum_waiting_renew(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms);
 
 /* An attempt starts that no step has requested. */
 void quorum_waiting_try(struct quorum_waiting *waiting);

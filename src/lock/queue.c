@@ -132,7 +132,7 @@ static void stand_anew(struct rl_queue *queue)
         .deadline = deadline,
     };
     rl_timer_stop(&locks->core->timers, &queue->timer);
-    quorum_waiting_init(&queue->rules, &terms);
+    quorum_waiting_renew(&queue->rules, &terms);
     queue->rules.listening = rl_listeners_up(locks->nodes);
     quorum_waiting_try(&queue->rules);
     queue->lease->permits = (uint8_t)queue->first->permits;
@@ -325,7 +325,10 @@ static struct quorum_waiting_event answer(const struct rl_node *node, const redi
         .node = node->index,
         .remaining = withheld > remaining ? withheld : remaining,
         .behind = reply->element[RL_WAIT_AHEAD]->integer > 0,
-        .holder = is_semaphore || holder < 0 ? 0 : (uint64_t)holder,
+        .holder = is_semaphore ? 0
+                  : holder < 0 ? 0 - (uint64_t)holder
+                               : (uint64_t)holder,
+        .is_ours = holder < 0,
     };
 }
 

@@ -31,7 +31,7 @@ static struct quorum_waiting waiting_with(unsigned nodes)
  * Stories: words of a letter, the nodes that it is about, and details. Events:
  *   l  the nodes' messages reach it from now on        d  they do not any more
  *   r  the nodes have replied: the key there does not expire; .300: it does in 300 ms; .0: there is none;
- *      /1: a waiter is ahead; #7: foreign holder 7 has it
+ *      /1: a waiter is ahead; #7: foreign holder 7 has it; ~7: a holder whose token has the form of ours
  *   n  the nodes notify it                             h  they have handed the lock over; p: by a poll
  *   L  its look is over    t  an attempt starts that it has not requested    w  it is woken
  *   T  its attempt failed, another client was in the way, and if it rests then for 70 ms; m: it was misplaced;
@@ -121,14 +121,28 @@ static const struct story {
      "r01234#7 L W20! r01234#7 T W60! r01234#7 T W140! r01234#7 T W300! r01234#7 T W620! r01234#7 T "
      "W1260! r01234#7 T W2260! r01234#7 T W3260!"},
     {"lost attempt behind a foreign holder needs no rest", 5, LOOKING, "r01234#7 L W20! r01234#7 T @21 n012!"},
-    {"next foreign holder is tried soon", 5, LOOKING,
-     "r012#7 r34 L W20! r012#7 r34 T W60! r012#7 r34 T W140! r012#8 r34 T W160! r012#9 r34 T W170! r012#10 r34 T "
-     "W180! r012#10 r34 T W200! r012#10 r34 T =240"},
+    {"next foreign holder is tried soon", 5, LOOKING, "r012#7 r34 L W20! r012#7 r34 T W60! r012#8 r34 T =80"},
+    /* The holder changes every 80 ms. Attempts are frequent from 60 to 120 ms after a change. */
+    {"foreign holder is tried often when it is likely to change", 5, LOOKING,
+     "r01234#7 L W20! r01234#7 T W60! r01234#7 T @80 t r01234#8 T W100! r01234#8 T W140! r01234#8 T W145! r01234#8 T "
+     "W150! r01234#8 T W155! r01234#8 T W160! r01234#9 T =180"},
+    {"foreign holder that stays longer than the one before is tried at growing intervals again", 5, LOOKING,
+     "r01234#7 L W20! r01234#8 T W35! r01234#8 T W40! r01234#8 T W45! r01234#8 T W50! r01234#8 T W90! r01234#8 T =170"},
+    /* Another client of ours would have notified the first waiter. */
+    {"holder of our form that follows another one without a message is foreign", 5, LOOKING,
+     "r01234~7 L W1000? r01234~8 L W1020! r01234~8 T W1060! r01234~9 T =1080"},
+    {"holder of our form on a minority is not", 5, LOOKING, "r01234~7 L W1000? r01~8 r234~7 L =2000"},
+    {"nor is one that follows a message", 3, LOOKING, "r012~7 L n01! r012~8 T =1000"},
+    {"nor is one that follows a hand-over", 5, LOOKING, "r01234~7 L h01234 W50<! r01234~8 T =1050"},
+    {"nor is one behind which others are first", 3, LOOKING, "r012~7/1 L W1000? r012~8/1 L =2000"},
+    {"nor is one on nodes whose messages do not arrive", 5, LOOKING, "r01234~7 L d01 W1000? r012~8 r34~7 L =2000"},
+    {"message takes back that a holder was foreign", 3, LOOKING,
+     "r012~7 L W1000? r012~8 L W1020! n01 r012~9 T! r012~9 T =2020"},
     {"next foreign holder on a minority is no reason to hurry", 5, LOOKING, "r01234#7 L W20! r12#8 r034#7 T =60"},
     {"node that its foreign holder has left has no next one", 5, LOOKING, "r01234#7 L W20! r01 r2#8 r34#7 T =60"},
     {"many attempts behind foreign holders need no rest", 5, LOOKING,
-     "r01234#1 L W20! r01234#2 T W30! r01234#3 T W40! r01234#4 T W50! r01234#5 T W60! r01234#6 T W70! r01234#7 T "
-     "W80! r01234#8 T W90! r01234#9 T W100! r01234#1 T n012!"},
+     "r01234#1 L W20! r01234#2 T @24 t r01234#3 T @28 t r01234#4 T W33! r01234#5 T W38! r01234#6 T W43! r01234#7 T "
+     "W48! r01234#8 T W53! r01234#9 T W58! r01234#1 T n012!"},
     {"foreign holder of a minority is looked at once a second", 5, LOOKING, "r01#7 r234 L W1000?"},
     {"nodes that have not replied do not hide a foreign holder", 5, LOOKING, "r0#7 r12 L =20"},
     {"holder of ours after a foreign one is looked at once a second", 5, LOOKING, "r01234#7 L W20! r01234 T W1020?"},
@@ -182,14 +196,14 @@ static struct quorum_waiting_event event_of(const char *word, quorum_time now)
                                          .remaining = QUORUM_NEVER,
                                          .in_the_way = true,
                                          .rest_until = now + 70 * MS};
-    for (const char *at = strpbrk(word, "./#:mp"); at; at = strpbrk(at + 1, "./#:mp")) {
+    for (const char *at = strpbrk(word, "./#~:mp"); at; at = strpbrk(at + 1, "./#~:mp")) {
         uint64_t number = strtoull(at + 1, NULL, 10);
         if (*at == '.')
             event.remaining = number * MS;
         else if (*at == '/')
             event.behind = number > 0;
-        else if (*at == '#')
-            event.holder = number;
+        else if (*at == '#' || *at == '~')
+            event.holder = number, event.is_ours = *at == '~';
         else if (*at == 'm')
             event.misplaced = true;
         else if (*at == 'p')

@@ -12,7 +12,7 @@
 --   ahead: 1 if a live waiter is ahead of this one, otherwise 0.
 --   seen: of a new entry, the largest ticket before it. Below 0: minus the later ticket that the entry has here.
 --   record: if taken, the largest fencing record from before. If not, of a semaphore one bit for each free slot, of a
---   lock a number for the token of a foreign holder (0: none).
+--   lock a number for the holder's token (0: none), below 0 if the token has the form of ours.
 local waiter, ticket, task, token, ttl, fence, fence_life, mode, slots, wanted, subscribed, offer = unpack(ARGV)
 local call = redis.call
 -- include shared
@@ -22,15 +22,15 @@ slots = tonumber(slots)
 local function lock_of(key)
   return slots > 0 and slot(key, wanted) or key
 end
--- A client of another library publishes nothing when it releases. Its tokens differ from ours, which are 40 hexadecimal
--- digits. A lock that readers hold is a sorted set, and ours.
-local function foreign_holder(key, holder)
+-- A client of another library publishes nothing when it releases. Its tokens mostly differ from ours, which are 40
+-- hexadecimal digits. A lock that readers hold is a sorted set, and ours.
+local function number_of(key, holder)
   local number = 1
   if not holder then
     return is_open(key) and 0 or number
   end
   if #holder == 40 and not string.find(holder, '[^0-9a-f]') then
-    return 0
+    return -1 - tonumber(string.sub(holder, 1, 8), 16)
   end
   for i = 1, math.min(#holder, 64) do
     number = (31 * number + string.byte(holder, i)) % 4294967296
@@ -191,16 +191,17 @@ local holder = is_lock and looks[1].holder
 if holder and string.sub(offer, 1, #holder + 1) == holder .. ' ' then
   return {RL_WAIT_HANDED, longest, 0, 0, 0}
 end
-local seen, place, holders = 0, 0, 0
+local seen, place, foreign, ours = 0, 0, 0, 0
 for _, at in ipairs(looks) do
   local is_held = is_lock and at.exists
   at.by_readers = is_held and not at.holder and not shared and is_open(at.key)
   local before, later = enqueue(at)
   seen, place = math.max(seen, before), math.max(place, later)
-  holders = holders + (is_held and foreign_holder(at.key, at.holder) or 0)
+  local number = is_held and number_of(at.key, at.holder) or 0
+  foreign, ours = foreign + math.max(number, 0), ours + math.min(number, 0)
   if at.head then
     -- The waiter that was woken before may have moved to a later place.
     redis.pcall('PUBLISH', string.match(at.head, '^%S+'), '0' .. lock_of(at.key))
   end
 end
-return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or holders}
+return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or foreign > 0 and foreign or ours}

@@ -45,6 +45,13 @@ static void release_drop(struct rl_operation *operation)
     operation->client->core.statistics.released += operation->status == REDLOCK_OK && operation->attempts > 0;
 }
 
+static void release_decided(struct rl_round *round)
+{
+    if (round->lease->queueing.awaited)
+        rl_queue_expect(round->lease);
+    rl_operation_end_by_round(round);
+}
+
 static bool release_leaves_free(const struct rl_lease *lease)
 {
     struct rl_locks *locks = lease->locks;
@@ -63,7 +70,7 @@ static bool release_begin(struct rl_operation *operation, bool all_answers)
         round->hands_over = !all_answers; /* not by token: the lock may not be held any more */
         round->leaves_free = !all_answers && release_leaves_free(operation->lease);
     }
-    return rl_operation_start_round(operation, round, rl_operation_end_by_round);
+    return rl_operation_start_round(operation, round, release_decided);
 }
 
 /* Waits for every node, so that no request is in flight when the callback runs. */

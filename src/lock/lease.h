@@ -80,6 +80,7 @@ struct rl_lease_queueing {
     quorum_nodes offered; /* nodes that were sent the offer, and may notify the waiter */
     quorum_time held_since;
     bool queued;    /* acquired through the queue: the release also dequeues */
+    bool awaited;   /* clients wait for the lock on a node that has released it */
     bool withdrawn; /* an offer that its waiter has withdrawn */
 };
 

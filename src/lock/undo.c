@@ -181,8 +181,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     }
     if (vote.unannounced)
         rl_guard_find(answer->node, REDLOCK_FINDING_NO_PUBLISH, true);
-    if (vote.awaited)
-        rl_queue_expect(round->lease);
+    round->lease->queueing.awaited |= vote.awaited;
     if (again)
         undo_again(round, answer->node, answer->now);
     else

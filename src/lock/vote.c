@@ -189,6 +189,15 @@ void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, struc
     count_grant(round, node, 0, proof, now);
 }
 
+/* The lock is held: a node that learns the script only now keeps one more copy of it, which the release deletes. A node
+ * that is always later than the majority would never learn the script otherwise. */
+static bool adds_copy(const struct rl_round *round)
+{
+    bool keeps = round->command == RL_COMMAND_GRANT || round->command == RL_COMMAND_EXTEND ||
+                 round->command == RL_COMMAND_KEEP;
+    return keeps && round->rules.verdict == QUORUM_WON && rl_lease_may_heal(round->lease);
+}
+
 /* The request goes behind everything sent meanwhile. A removal that is sent again may follow the next waiter into the
  * queue: both have the same name, so it would remove that waiter's entry. */
 bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
@@ -197,7 +206,7 @@ bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct
     struct rl_round *round = (struct rl_round *)fanout;
     if (rl_round_heals(round) && !rl_lease_may_heal(round->lease))
         return false;
-    if (quorum_round_over(&round->rules) ||
+    if ((quorum_round_over(&round->rules) && !adds_copy(round)) ||
         (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease)))
         return false;
     return rl_round_send(round, quorum_node(node->index), use_eval) == 0;

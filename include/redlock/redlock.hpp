@@ -36,6 +36,7 @@
 
 #include <redlock/redlock.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -503,18 +504,32 @@ struct watcher {
     std::function<void(const result &)> on_renewal_failing;
     std::unique_ptr<watcher> next;
     std::shared_ptr<void> use; /* of an asynchronous client's dispatcher */
+    std::atomic<std::thread::id> runs_on{std::thread::id()};
+    bool dismissed = false; /* by its callback; notify() frees it */
 
     static void notify(redlock_lock *lock, int event, int loss, std::int64_t validity_ms, void *arg) noexcept
     {
-        const auto *self = static_cast<const watcher *>(arg);
+        auto *self = static_cast<watcher *>(arg);
+        self->runs_on = std::this_thread::get_id();
         try {
             if (self->on_event)
                 self->on_event(static_cast<redlock::event>(event), static_cast<redlock::loss>(loss),
                                milliseconds(validity_ms));
         } catch (...) {
         }
-        if (event == REDLOCK_EVENT_RENEWAL_FAILING && self->on_renewal_failing)
+        if (event == REDLOCK_EVENT_RENEWAL_FAILING && self->on_renewal_failing && !self->dismissed)
             self->notify_failing(lock);
+        self->runs_on = std::thread::id();
+        if (self->dismissed)
+            delete self;
+    }
+    /* A callback may drop its own lock: what it is made of must stay until it has returned. */
+    static void dismiss(std::unique_ptr<watcher> unused) noexcept
+    {
+        if (!unused || unused->runs_on.load() != std::this_thread::get_id())
+            return;
+        unused->dismissed = true;
+        unused.release();
     }
     void notify_failing(redlock_lock *lock) const noexcept
     {
@@ -847,7 +862,7 @@ class lock
         if (keep_watcher && watcher_)
             connection_->keep(std::move(watcher_));
         handle_ = nullptr;
-        watcher_.reset();
+        detail::watcher::dismiss(std::move(watcher_));
         connection_.reset();
     }
 

@@ -444,8 +444,8 @@ TEST(end, an_error_may_outlive_its_client)
         ck_assert(nodes.find(std::string(copy.node[i].name) + ",") != std::string::npos);
 }
 
-// The library refuses both calls on the client's own thread. It frees the lock when the client is closed, which another
-// thread does if the callback drops the client, too.
+// The callback frees its lock, and with it what it is made of, on the client's own thread. There the client cannot be
+// closed: another thread does it.
 TEST_ROWS(end, a_callback_that_drops_its_lock_does_no_harm, 2)
 {
     const bool drops_client = _i == 1;

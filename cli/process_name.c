@@ -17,6 +17,7 @@ void cli_process_name_note(int argc, char **argv)
     end = argv[0];
     for (int i = 0; i < argc && argv[i] == end; i++)
         end += strlen(argv[i]) + 1;
+    free(copies);
     copies = malloc((size_t)(end - first));
     if (copies == NULL) {
         end = first; /* no name can be set */

@@ -6,6 +6,9 @@
 #include "src/client/client.h"
 #include "src/core/result.h"
 
+/* Calls per turn of the loop, so that the nodes' replies and the losses get their turn. */
+#define CALLS_PER_TURN 1024
+
 /* Takes the place of the newest call when the queue is closed: an address that no call has. */
 static struct rl_call *calls_closed(const struct rl_calls *calls)
 {
@@ -14,13 +17,14 @@ static struct rl_call *calls_closed(const struct rl_calls *calls)
 
 static bool calls_post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *newest, struct rl_call *oldest)
 {
-    /* Once the call is listed, it may end, and another thread may close the client, before this thread signals. */
+    /* Once the call is listed, it may end, and another thread may close the client, before this thread signals: then
+     * only the wake-up still exists. */
     rl_wakeup_ref(wakeup);
     struct rl_call *first = atomic_load(&calls->newest);
     do
         oldest->next = first;
     while (first != calls_closed(calls) && !atomic_compare_exchange_weak(&calls->newest, &first, newest));
-    if (!first && atomic_load(&calls->asleep)) /* of several calls the first one wakes */
+    if (!first && atomic_load(&wakeup->asleep)) /* of several calls the first one wakes */
         rl_wakeup_signal(wakeup);
     rl_wakeup_unref(wakeup);
     return first != calls_closed(calls);
@@ -80,38 +84,50 @@ static struct rl_call *calls_in_order(const struct rl_calls *calls, struct rl_ca
     return in_order;
 }
 
+/* A call may end at once, and its memory with it. */
+static struct rl_call *calls_run_one(struct rl_calls *calls, struct rl_call *call)
+{
+    struct rl_call *next = call->next;
+    assert(call->run && call->arguments.client);
+    if (call->drop)
+        calls_add_started(calls, call);
+    call->run(call);
+    return next;
+}
+
 static void calls_run_all(struct rl_calls *calls, struct rl_call *call)
 {
-    struct rl_call *next;
-    for (; call; call = next) {
-        next = call->next; /* a call may end at once, and its memory with it */
-        assert(call->run && call->arguments.client);
-        if (call->drop)
-            calls_add_started(calls, call);
-        call->run(call);
-    }
+    while (call)
+        call = calls_run_one(calls, call);
 }
 
 /* A thread lists its call and then reads `asleep`; this one sets it and then reads the list. So one of them sees the
  * other, and while the loop is busy a call costs no wake-up. */
-bool rl_calls_fall_asleep(struct rl_calls *calls)
+bool rl_calls_fall_asleep(const struct rl_calls *calls, struct rl_wakeup *wakeup)
 {
-    atomic_store(&calls->asleep, true);
+    if (calls->taken)
+        return false;
+    atomic_store(&wakeup->asleep, true);
     return !atomic_load(&calls->newest);
 }
 
-void rl_calls_wake_up(struct rl_calls *calls)
+void rl_calls_wake_up(struct rl_wakeup *wakeup)
 {
-    atomic_store(&calls->asleep, false);
+    atomic_store(&wakeup->asleep, false);
 }
 
 void rl_calls_run(struct rl_calls *calls)
 {
-    calls_run_all(calls, calls_in_order(calls, atomic_exchange(&calls->newest, NULL)));
+    if (!calls->taken)
+        calls->taken = calls_in_order(calls, atomic_exchange(&calls->newest, NULL));
+    for (unsigned run = 0; calls->taken && run < CALLS_PER_TURN; run++)
+        calls->taken = calls_run_one(calls, calls->taken);
 }
 
 void rl_calls_close(struct rl_calls *calls)
 {
+    calls_run_all(calls, calls->taken);
+    calls->taken = NULL;
     calls_run_all(calls, calls_in_order(calls, atomic_exchange(&calls->newest, calls_closed(calls))));
 }
 
@@ -140,9 +156,10 @@ static void calls_drop_list(struct rl_call *call)
 void rl_calls_drop(struct rl_calls *calls)
 {
     calls_drop_list(calls_in_order(calls, atomic_exchange(&calls->newest, NULL)));
+    calls_drop_list(calls->taken);
     calls_drop_list(calls->gathered);
     calls_drop_list(calls->started);
-    calls->gathered = calls->gathered_oldest = calls->started = NULL;
+    calls->taken = calls->gathered = calls->gathered_oldest = calls->started = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------- operations */

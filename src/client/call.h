@@ -29,7 +29,7 @@ struct rl_call {
 
 struct rl_calls {
     _Atomic(struct rl_call *) newest; /* posted, newest first */
-    atomic_bool asleep;               /* the loop's thread polls or is about to: a call must wake it */
+    struct rl_call *taken;            /* from the stack, oldest first; the loop's thread's */
     struct rl_call *gathered;         /* posted together at the end of a dispatch; newest first */
     struct rl_call *gathered_oldest;
     struct rl_call *started; /* those with a drop function */
@@ -42,11 +42,11 @@ bool rl_calls_post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_c
 void rl_calls_gather(struct rl_calls *calls, struct rl_call *call);
 void rl_calls_flush(struct rl_calls *calls, struct rl_wakeup *wakeup);
 
-/* The loop's thread is about to poll, or has polled. false: calls are posted, so it must not sleep. */
-bool rl_calls_fall_asleep(struct rl_calls *calls);
-void rl_calls_wake_up(struct rl_calls *calls);
+/* The loop's thread is about to poll, or has polled. false: calls have not been run, so it must not sleep. */
+bool rl_calls_fall_asleep(const struct rl_calls *calls, struct rl_wakeup *wakeup);
+void rl_calls_wake_up(struct rl_wakeup *wakeup);
 
-/* Runs the posted calls, oldest first. The loop's thread. */
+/* Runs the posted calls, oldest first, up to a bound per turn. The loop's thread. */
 void rl_calls_run(struct rl_calls *calls);
 
 /* The same when the loop has ended: the calls are refused, and later ones cannot be posted. */

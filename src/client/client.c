@@ -133,7 +133,8 @@ static void client_on_wakeup(struct ev_loop *loop, ev_io *watcher, int events)
     rl_wakeup_drain(client->core.wakeup);
     for (unsigned i = 0; i < client->nodes->count; i++)
         rl_node_resolved(&client->nodes->node[i]);
-    rl_operations_cancel(client, false);
+    if (atomic_exchange(&client->core.wakeup->cancelled, false)) /* to look at all operations takes long */
+        rl_operations_cancel(client, false);
     log_complaint(client);
 }
 

@@ -169,6 +169,7 @@ void redlock_cancel(redlock_cancellation *cancellation)
     if (!cancellation)
         return;
     cancellation_set(cancellation, true);
+    atomic_store(&cancellation->wakeup->cancelled, true);
     rl_wakeup_signal(cancellation->wakeup);
 }
 

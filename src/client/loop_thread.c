@@ -24,7 +24,7 @@ static void loop_thread_wakes_up(struct ev_loop *loop)
 {
     struct rl_loop_thread *thread = ev_userdata(loop);
     atomic_store_explicit(&thread->awake, pthread_self(), memory_order_relaxed);
-    rl_calls_wake_up(&thread->calls);
+    rl_calls_wake_up(thread->client->core.wakeup);
 }
 
 bool rl_loop_thread_is_current(const redlock_client *client)
@@ -40,7 +40,7 @@ void rl_loop_thread_run_calls(redlock_client *client)
 
 bool rl_loop_thread_may_sleep(redlock_client *client)
 {
-    return !client->loop_thread || rl_calls_fall_asleep(&client->loop_thread->calls);
+    return !client->loop_thread || rl_calls_fall_asleep(&client->loop_thread->calls, client->core.wakeup);
 }
 
 /* In a child that was forked in an event's callback this is the only thread. The epoll descriptors and the timers are

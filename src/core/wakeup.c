@@ -20,6 +20,8 @@ struct rl_wakeup *rl_wakeup_create(void)
         return NULL;
     }
     atomic_init(&wakeup->references, 1);
+    atomic_init(&wakeup->asleep, false);
+    atomic_init(&wakeup->cancelled, false);
     return wakeup;
 }
 

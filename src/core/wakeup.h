@@ -1,16 +1,19 @@
 /*
  * An eventfd that any thread, and a signal handler, may write to wake a client's loop. It is reference-counted and
- * allocated with malloc(3), not with the client's allocator, because a resolver's thread or a cancellation may outlive
- * the client.
+ * allocated with malloc(3), not with the client's allocator, because a resolver's thread, a cancellation, or a thread
+ * that has just posted a call may outlive the client. So what these need of the client is here.
  */
 #ifndef RL_WAKEUP_H
 #define RL_WAKEUP_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 struct rl_wakeup {
     atomic_uint references;
-    int descriptor; /* eventfd, readable once signalled */
+    int descriptor;        /* eventfd, readable once signalled */
+    atomic_bool asleep;    /* the loop's thread polls or is about to: a posted call must wake it */
+    atomic_bool cancelled; /* a cancellation has changed since the loop looked at its operations */
 };
 
 /* NULL: no memory or no descriptor. */

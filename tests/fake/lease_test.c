@@ -124,7 +124,8 @@ TEST_ROWS(extend, nodes_that_are_healed_while_the_lock_is_released_by_its_token_
         scene_each(3, 5, fake_server_forget_keys);
     }
     ck_assert_status(release(), REDLOCK_LOST);
-    ck_assert_uint_eq(scene_count_all(SENT_UNDO), _i == HEALED ? 3 : 0);
+    /* A hastened renewal may have begun to heal one of the others: that is undone. */
+    ck_assert_uint_eq(scene_count(3, SENT_UNDO) + scene_count(4, SENT_UNDO), _i == HEALED ? 3 : 0);
 }
 
 TEST(extend, impossible_ttl_is_refused_with_the_reason)
@@ -272,8 +273,8 @@ TEST(release, release_reaches_nodes_that_come_back)
     scene_assert_key(0, 3, "stock", true);
     scene_each(0, 3, fake_server_listen);
     assert_released(0, 5);
-    for (unsigned i = 0; i < 5; i++)
-        ck_assert_int_eq(hands_over(i), i >= 3);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(!hands_over(i));
 }
 
 static void pause_majority(void)

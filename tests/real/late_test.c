@@ -1,5 +1,6 @@
 /*
- * Slow nodes with the default timeouts: far away, or behind a burst of the client's own requests.
+ * Slow nodes with the default timeouts: far away, or behind a burst of the client's own requests; and nodes whose messages
+ * never arrive.
  *
  *     REDLOCK_HOLD_SECONDS=600 CK_RUN_CASE=distant test_real_late     # holds for 600 s with each way to call, with the default ttl
  *     REDLOCK_BURST=10000 CK_RUN_CASE=burst test_real_late            # also a burst beside held locks, on an idle machine
@@ -8,6 +9,8 @@
 
 #include "support/clock.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -208,6 +211,96 @@ TEST(burst, burst_loses_no_held_lock)
     for (unsigned i = 0; i < KEPT; i++)
         ck_assert_int_gt(redlock_validity_ms(kept[i]), 0);
     ck_assert(end_burst());
+}
+
+/* --- A waiter whose subscriptions are half open --- */
+
+enum { TAKERS = 4, DEAF = 0, SPAN_MS = 1000, LEAST_PERCENT = 15 };
+
+struct taker {
+    pthread_t thread;
+    redlock_client *client;
+    int status;
+    atomic_uint turns;
+};
+
+static atomic_bool takers_end;
+
+static void *take_turns(void *arg)
+{
+    struct taker *taker = arg;
+    redlock_lock *lock;
+    while (taker->status == REDLOCK_OK && !atomic_load(&takers_end)) {
+        taker->status =
+            redlock_acquire(taker->client, real_key("turns"), REDLOCK_WAIT_MS(REDLOCK_FOREVER), &lock, NULL);
+        if (taker->status == REDLOCK_OK)
+            taker->status = redlock_release(&lock, NULL);
+        atomic_fetch_add(&taker->turns, 1);
+    }
+    return NULL;
+}
+
+/* The turns of the clients that hear, within a span. */
+static unsigned count_turns(struct taker *takers)
+{
+    unsigned turns = 0;
+    for (unsigned i = 0; i < TAKERS; i++)
+        turns -= i != DEAF ? atomic_load(&takers[i].turns) : 0;
+    poll(NULL, 0, SPAN_MS);
+    for (unsigned i = 0; i < TAKERS; i++)
+        turns += i != DEAF ? atomic_load(&takers[i].turns) : 0;
+    return turns;
+}
+
+static void await_turns(struct taker *taker, unsigned more)
+{
+    unsigned before = atomic_load(&taker->turns);
+    real_until(NULL, atomic_load(&taker->turns) >= before + more);
+}
+
+/* Returns the others' rate beside the deaf waiter, in percent of the one before. */
+static unsigned rate_beside_deaf_waiter(void)
+{
+    real_cluster(HELD_NODES, NULL);
+    redlock_options options = usual_options();
+    struct taker takers[TAKERS] = {0};
+    struct delay_proxy *proxy = real_proxy();
+    options.node_timeout_ms = 1000; /* of a busy machine */
+    atomic_store(&takers_end, false);
+    for (unsigned i = 0; i < TAKERS; i++) {
+        const char *nodes = i == DEAF ? delay_proxy_nodes_string(proxy) : cluster_nodes_string(cluster);
+        takers[i].client = face_client(held_open(BLOCKING_FACE, nodes, &options));
+        ck_assert_int_eq(pthread_create(&takers[i].thread, NULL, take_turns, &takers[i]), 0);
+    }
+    for (unsigned i = 0; i < TAKERS; i++)
+        await_turns(&takers[i], 20); /* each has waited, and is subscribed */
+    unsigned before = count_turns(takers);
+    for (size_t node = 0; node < HELD_NODES; node++)
+        delay_proxy_hold_messages(proxy, node, true);
+    await_turns(&takers[DEAF], 2); /* the first hand-over is lost */
+    unsigned after = count_turns(takers);
+    for (size_t node = 0; node < HELD_NODES; node++)
+        delay_proxy_hold_messages(proxy, node, false);
+    atomic_store(&takers_end, true);
+    for (unsigned i = 0; i < TAKERS; i++) {
+        pthread_join(takers[i].thread, NULL);
+        ck_assert_msg(takers[i].status == REDLOCK_OK, "%s", redlock_status_name(takers[i].status));
+    }
+    held_close_all();
+    return before ? 100 * after / before : 0;
+}
+
+REAL_CASE(deaf, real_bare_case, NULL);
+
+/* Otherwise every release hands the lock over to it, and it gives the lock back after a second: the others are left with 0
+ * to 3 % of their rate. Beside a waiter that polls they keep a third to three quarters. */
+TEST(deaf, waiter_that_hears_nothing_slows_no_other_client_down)
+{
+    enum { RUNS = 5 };
+    unsigned rate = 0;
+    for (int run = 0; run < RUNS && rate < LEAST_PERCENT; run++)
+        rate = rate_beside_deaf_waiter();
+    ck_assert_msg(rate >= LEAST_PERCENT, "%u %% of the rate before", rate);
 }
 
 REAL_PROGRAM("real_late")

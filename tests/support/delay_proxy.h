@@ -37,6 +37,9 @@ void delay_proxy_set_delay_us(struct delay_proxy *proxy, size_t route, enum prox
 void delay_proxy_hold(struct delay_proxy *proxy, size_t route, enum proxy_direction direction);
 void delay_proxy_let_go(struct delay_proxy *proxy, size_t route, enum proxy_direction direction);
 
+/* Holds the direction to the client on connections that have sent SUBSCRIBE, as if each were half open, or lets it go. */
+void delay_proxy_hold_messages(struct delay_proxy *proxy, size_t route, bool hold);
+
 /* Breaks the route's connections on both sides, by RST or by FIN, and drops the bytes in transit. */
 void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset);
 

@@ -106,8 +106,8 @@ static enum rl_command_kind renewal_command(const struct rl_lease *lease)
     return rl_lease_is_plain(lease) ? RL_COMMAND_EXTEND : RL_COMMAND_KEEP;
 }
 
-/* The round of a renewal that begins now. NULL: no memory. */
-static struct rl_round *renewal_begin(struct rl_lease *lease, quorum_time now)
+/* The round of a renewal that is about to begin. NULL: no memory. */
+static struct rl_round *renewal_create(struct rl_lease *lease, quorum_time now)
 {
     struct rl_locks *locks = lease->locks;
     const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
@@ -121,7 +121,6 @@ static struct rl_round *renewal_begin(struct rl_lease *lease, quorum_time now)
     round->renews = true;
     round->fence = rl_lease_own_fence(lease);
     round->decided = renewal_on_decision;
-    rl_round_begin(round);
     return round;
 }
 
@@ -132,10 +131,12 @@ static bool fill_with_renewals(struct load *load, quorum_time now)
     while (leases->due && load_takes(load, leases->due, renewal_command(leases->due))) {
         struct rl_lease *lease = leases->due;
         bool is_held = lease->links.listed && !lease->rules.loss;
-        struct rl_round *round = is_held ? renewal_begin(lease, now) : NULL;
+        struct rl_round *round = is_held ? renewal_create(lease, now) : NULL;
         if (is_held && !round)
             return false;
-        rl_leases_take_due(leases);
+        rl_leases_take_due(leases); /* first: a round that is lost at once may make the lease due again */
+        if (round)
+            rl_round_begin(round);
         if (round && round->rules.asked && !quorum_round_over(&round->rules))
             load_add(load, round, now);
         else if (round) /* lost before it began */

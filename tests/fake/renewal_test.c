@@ -301,6 +301,34 @@ TEST(events, ttl_of_an_extension_that_is_confirmed_late_counts)
     ck_assert_uint_eq(answer.result.attempts, 0);
 }
 
+/* While a renewal is gathered, a node that lost its data asks for another. The first one fails as it begins. */
+TEST(events, renewal_that_fails_at_once_is_followed_by_the_one_that_is_due)
+{
+    const struct quorum_lease_event hasten = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
+    scene_attach();
+    hold_one(SCENE_WITH(.wait_ms = SCENE_SOON_MS));
+    rl_lease_step(held.lock->lease, &hasten);
+    rl_lease_step(held.lock->lease, &hasten);
+    for (unsigned i = 0; i < 5; i++)
+        scene.client->nodes->node[i].unfit = "for this test";
+    scene_until(scene_statistics().renewals_failed == 2);
+    for (unsigned i = 0; i < 5; i++)
+        scene.client->nodes->node[i].unfit = NULL;
+}
+
+/* The others have decided the renewal before this node's time is over. */
+TEST(events, node_without_the_key_is_healed_although_another_does_not_reply)
+{
+    scene_attach();
+    hold_one(SCENE_WITH(.wait_ms = SCENE_SOON_MS));
+    fake_server_delete_key(scene.node[3], "stock");
+    scene_hold_replies(4, 5, "EVALSHA");
+    make_all_due();
+    scene_until(scene_has_key(3, "stock"));
+    ck_assert_uint_eq(scene_statistics().renewed, 1);
+    scene_calm(4, 5);
+}
+
 /* Both happen in one turn. Only the LOST event carries the loss, the warning before it does not. */
 TEST(events, warning_before_a_loss_carries_no_reason)
 {

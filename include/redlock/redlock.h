@@ -611,8 +611,8 @@ enum redlock_finding {
 /* A node with one of these is unfit: its votes do not count. */
 #define REDLOCK_FINDINGS_UNFIT                                                                                         \
     (REDLOCK_FINDING_REPLICA | REDLOCK_FINDING_SAME_SERVER | REDLOCK_FINDING_OTHER_DEPLOYMENT |                        \
-     REDLOCK_FINDING_NOT_PERMITTED | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_CLUSTER | \
-     REDLOCK_FINDING_HIDDEN)
+     REDLOCK_FINDING_NOT_PERMITTED | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_TOO_OLD |                          \
+     REDLOCK_FINDING_CLUSTER | REDLOCK_FINDING_HIDDEN)
 
 /* The name of one bit ("replica", ...), what is wrong, and the remedy. Static; never NULL. Any thread. */
 REDLOCK_API const char *redlock_finding_name(uint32_t finding);

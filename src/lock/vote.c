@@ -199,8 +199,8 @@ void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, struc
  * that is always later than the majority would never learn the script otherwise. */
 static bool adds_copy(const struct rl_round *round)
 {
-    bool keeps = round->command == RL_COMMAND_GRANT || round->command == RL_COMMAND_EXTEND ||
-                 round->command == RL_COMMAND_KEEP;
+    bool keeps =
+        round->command == RL_COMMAND_GRANT || round->command == RL_COMMAND_EXTEND || round->command == RL_COMMAND_KEEP;
     return keeps && round->rules.verdict == QUORUM_WON && rl_lease_may_heal(round->lease);
 }
 

@@ -270,9 +270,11 @@ static void on_silent(struct rl_flight *flight)
 
 static void connect_now(struct rl_node *node)
 {
-    static const struct rl_link_type type = {
-        .reply_max = RL_REPLY_MAX,
-        .connected = on_connected, .expects = expects_reply, .replied = on_replied, .ended = on_ended};
+    static const struct rl_link_type type = {.reply_max = RL_REPLY_MAX,
+                                             .connected = on_connected,
+                                             .expects = expects_reply,
+                                             .replied = on_replied,
+                                             .ended = on_ended};
     struct rl_link_target target = rl_attempts_target(&node->attempts, &node->address, node->nodes->tls);
     struct rl_link_end why;
     assert(node->state == RL_NODE_BACKOFF || node->state == RL_NODE_RESOLVING);

@@ -344,7 +344,7 @@ TEST_ROWS(link, a_link_that_a_read_has_written_is_not_to_be_flushed, 2)
     struct rl_tls *tls;
     options.allocator = allocator;
     real_status(rl_tls_create(&options, &tls, &result), REDLOCK_OK, &result);
-    ck_assert(rl_link_init(&link, &writes));
+    ck_assert(rl_link_init(&link, &writes, RL_OUTPUT_FIRST));
     tls_relay_hold(relay, true);
     open_link(&link, tls, tls_relay_port(relay));
     while (!link.connected)

@@ -519,4 +519,43 @@ TEST_ROWS(steps, node_may_refuse_these_steps, 21)
     scene_lock_and_release("stock");
 }
 
+/* What a node answers instead of a fact that the guard needs. argument NULL: to each INFO. */
+static const struct {
+    const char *command, *argument, *reply;
+    unsigned finding;
+    const char *text;
+} unreadable[] = {
+    {"INFO", "server", "$22\r\nredis_version:7.0.15\r\n\r\n", REDLOCK_FINDING_HIDDEN, "run_id"},
+    {"INFO", "replication", "$0\r\n\r\n", REDLOCK_FINDING_HIDDEN, "role"},
+    {"INFO", NULL, "$0\r\n\r\n", REDLOCK_FINDING_HIDDEN, "run_id"},
+    {"INFO", NULL, "*0\r\n", REDLOCK_FINDING_HIDDEN, "run_id"},
+    {"INFO", NULL, "-ERR INFO is disabled\r\n", REDLOCK_FINDING_HIDDEN, "run_id"},
+    {"INFO", NULL, FAKE_NOPERM, REDLOCK_FINDING_NOT_PERMITTED, "may not run a command"},
+    {"INFO", "memory", FAKE_NOPERM, REDLOCK_FINDING_NOT_PERMITTED, "may not run a command"},
+    {"TIME", NULL, FAKE_NOPERM, REDLOCK_FINDING_NOT_PERMITTED, "may not run a command"},
+    {"TIME", NULL, "-ERR TIME is disabled\r\n", REDLOCK_FINDING_HIDDEN, "TIME"},
+    {"TIME", NULL, "*2\r\n$1\r\nx\r\n$1\r\n0\r\n", REDLOCK_FINDING_HIDDEN, "TIME"},
+    {"INFO", NULL, NULL, REDLOCK_FINDING_HIDDEN, "run_id"}, /* 1 MiB */
+};
+
+TEST_ROWS(steps, node_that_hides_a_fact_from_the_guard_has_no_vote, ROWS(unreadable))
+{
+    enum { SIZE = 1024 * 1024 };
+    char *long_reply = fixture_text("$%d\r\n%0*d\r\n", SIZE, SIZE, 0);
+    scene.options.guard = 1;
+    scene.options.max_ttl_ms = scene.options.ttl_ms;
+    fake_server_add_rule(scene.node[0],
+                         &(struct fake_rule){.command = unreadable[_i].command,
+                                             .argument = unreadable[_i].argument,
+                                             .skip = true,
+                                             .reply = unreadable[_i].reply ? unreadable[_i].reply : long_reply});
+    scene_attach_only();
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_MISCONFIGURED);
+    ck_assert_has(answer.result.node[0].text, unreadable[_i].text);
+    ck_assert_uint_eq(status_of_node_0().findings & (REDLOCK_FINDING_HIDDEN | REDLOCK_FINDING_NOT_PERMITTED),
+                      unreadable[_i].finding);
+    ck_assert_uint_eq(scene_count(0, SENT_SET), 0);
+    free(long_reply);
+}
+
 TEST_PROGRAM("handshakes")

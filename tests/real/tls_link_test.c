@@ -322,8 +322,11 @@ static void ping(struct rl_link *link)
 
 static void open_link(struct rl_link *link, struct rl_tls *tls, uint16_t port)
 {
-    static const struct rl_link_type type = {
-        .connected = ignore, .expects = expect_any, .replied = count_reply, .ended = fail_at_end};
+    static const struct rl_link_type type = {.reply_max = RL_REPLY_MAX,
+                                             .connected = ignore,
+                                             .expects = expect_any,
+                                             .replied = count_reply,
+                                             .ended = fail_at_end};
     const struct rl_link_target target = {
         .path = "", .numeric = "127.0.0.1", .port = port, .host = "127.0.0.1", .tls = tls};
     struct rl_link_end why;

@@ -17,7 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPTION_FENCE = CLI_LONG_ONLY, OPTION_TTL, OPTION_FOR, OPTION_CAP, OPTION_LOSS_SIGNAL, OPTION_JSON };
+enum {
+    OPTION_FENCE = CLI_LONG_ONLY,
+    OPTION_TTL,
+    OPTION_FOR,
+    OPTION_CAP,
+    OPTION_AT_LEAST,
+    OPTION_LOSS_SIGNAL,
+    OPTION_JSON
+};
 enum { PID_MAX = 0x400000, NOT_GIVEN = -1 };
 
 static struct {
@@ -26,6 +34,7 @@ static struct {
     bool no_wait;
     int64_t ttl_ms;
     int64_t cap_ms;
+    int64_t at_least_ms;
     bool fence;
     bool json;
     long process;  /* 0: none */
@@ -76,6 +85,8 @@ static bool take(int id, const char *value)
         return take_signal(value);
     case OPTION_CAP:
         return cli_take_duration("cap", value, &wanted.cap_ms);
+    case OPTION_AT_LEAST:
+        return cli_take_duration("at-least", value, &wanted.at_least_ms);
     default:
         return wanted.json = true;
     }
@@ -87,9 +98,10 @@ static void read_options(struct cli_acquire *acquire, redlock_acquire_options *k
     *keeping = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     keeping->ttl_ms = (uint32_t)wanted.ttl_ms;
     keeping->cap_ms = wanted.cap_ms == NOT_GIVEN ? 0 : (uint32_t)wanted.cap_ms;
+    keeping->at_least_ms = (uint32_t)wanted.at_least_ms;
     keeping->all_answers = 1; /* otherwise the next process' release could overtake a late grant */
     acquire->options = *keeping;
-    acquire->options.cap_ms = 0;
+    acquire->options.cap_ms = acquire->options.at_least_ms = 0;
     acquire->options.fence = wanted.fence;
     acquire->options.no_renewal = 1;
     acquire->wait_ms = wanted.no_wait ? 0 : wanted.wait_ms;
@@ -181,6 +193,8 @@ static int check(const struct cli_arguments *arguments)
         return cli_misused("--wait and --no-wait contradict each other");
     if (wanted.cap_ms != NOT_GIVEN && wanted.process == 0)
         return cli_misused("--cap limits the renewal: it needs --for PID");
+    if (wanted.at_least_ms > 0 && wanted.process == 0)
+        return cli_misused("--at-least delays the end of the lock when the process ends: it needs --for PID");
     if (wanted.signal != 0 && wanted.process == 0)
         return cli_misused("--loss-signal needs --for PID, the process that gets the signal");
     return CLI_OK;
@@ -190,7 +204,7 @@ static int settle_times(const struct cli_settings *settings)
 {
     if (wanted.ttl_ms == NOT_GIVEN)
         wanted.ttl_ms = settings->options.ttl_ms;
-    if (!cli_ttl_fits(settings, wanted.ttl_ms))
+    if (!cli_ttl_fits(settings, wanted.ttl_ms) || !cli_at_least_fits(settings, wanted.at_least_ms))
         return CLI_USAGE;
     return wanted.cap_ms == NOT_GIVEN || cli_cap_fits(wanted.cap_ms, wanted.ttl_ms) ? CLI_OK : CLI_USAGE;
 }
@@ -228,6 +242,8 @@ static const struct cli_option options[] = {
     {OPTION_TTL, "ttl", "TIME", "the lock's ttl, unless it is extended (10s)"},
     {OPTION_FOR, "for", "PID", "renew the lock in the background until this process ends"},
     {OPTION_CAP, "cap", "TIME", "with --for: hold the lock for at most this long, from the ttl to 49d"},
+    {OPTION_AT_LEAST, "at-least", "TIME",
+     "with --for: no other client gets the lock before this long after the acquire"},
     {OPTION_LOSS_SIGNAL, "loss-signal", "SIGNAL", "with --for: send this to the process when the lock is lost"},
     {OPTION_FENCE, "fence", NULL, "write a fencing token after the token: larger with each acquire"},
     {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
-enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FENCE, SHARED, PERMITS, ON_LOST, LEAVE };
+enum { TTL = CLI_LONG_ONLY, GRACE, CAP, AT_LEAST, FENCE, SHARED, PERMITS, ON_LOST, LEAVE };
 
 static struct {
     int64_t wait_ms;
@@ -28,6 +28,7 @@ static struct {
     int64_t ttl_ms;
     int64_t grace_ms;
     int64_t cap_ms;
+    int64_t at_least_ms;
     long not_obtained;
     bool fence;
     bool shared;
@@ -58,6 +59,8 @@ static bool take(int id, const char *value)
         return cli_take_duration("grace", value, &given.grace_ms);
     case CAP:
         return cli_take_duration("cap", value, &given.cap_ms);
+    case AT_LEAST:
+        return cli_take_duration("at-least", value, &given.at_least_ms);
     case FENCE:
         given.fence = true;
         return true;
@@ -132,7 +135,8 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
     run->not_obtained = (int)given.not_obtained;
     run->on_lost = given.on_lost;
     run->leave = given.leave;
-    return settle_times(run, settings) && settle_cap(run);
+    options->at_least_ms = (uint32_t)given.at_least_ms;
+    return settle_times(run, settings) && settle_cap(run) && cli_at_least_fits(settings, given.at_least_ms);
 }
 
 static bool take_resources(struct cli_run *run, const struct cli_arguments *arguments)
@@ -237,6 +241,7 @@ static const struct cli_option options[] = {
     {TTL, "ttl", "TIME", "the lock's ttl: how long it blocks others if this machine dies (10s)"},
     {GRACE, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)"},
     {CAP, "cap", "TIME", "hold the lock for at most this long, from the ttl to 49d; CMD is ended in time"},
+    {AT_LEAST, "at-least", "TIME", "no other client gets the lock before this long after the acquire, up to max-ttl"},
     {LEAVE, "leave", NULL, "release the lock when CMD exits, and leave the processes that it started"},
     {ON_LOST, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended"},
     {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},
@@ -258,6 +263,9 @@ const struct cli_command cli_command_run = {
         "\n"
         "The command of --on-lost runs when no process of CMD is left, without the lock: another machine may hold it. It\n"
         "has REDLOCK_RESOURCE and REDLOCK_LOSS (ended, expired, gone, clock or killed), and does not change the exit status.\n"
+        "\n"
+        "With --at-least a job that is shorter than the difference of the machines' clocks runs once: redlock exits as soon\n"
+        "as CMD has ended, and the nodes keep the lock until the time has passed.\n"
         "\n"
         "The ttl must be at least 2 x grace + 1 s.\n"
         "\n"

@@ -210,6 +210,19 @@ bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
     return false;
 }
 
+bool cli_at_least_fits(const struct cli_settings *settings, int64_t at_least_ms)
+{
+    bool guarded = settings->options.guard != 0;
+    int64_t most = guarded ? settings->options.max_ttl_ms : CLI_TTL_MOST_MS;
+    char bound[CLI_DURATION_SIZE];
+
+    if (at_least_ms <= most)
+        return true;
+    cli_say("--at-least must be from 0 to %s%s", cli_duration_exact(most, bound),
+            guarded ? ", the deployment's max-ttl; for more raise max-ttl in the config file of every machine" : "");
+    return false;
+}
+
 /* Names the file: the ttl is not from the command line. */
 static bool file_ttl_fits(const struct cli_settings *settings)
 {

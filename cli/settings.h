@@ -39,5 +39,6 @@ bool cli_nodes_hold_password(const char *nodes);
 bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms);
 /* Whether a lock with this ttl can have this cap. */
 bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms);
+bool cli_at_least_fits(const struct cli_settings *settings, int64_t at_least_ms);
 
 #endif

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "quorum/validity.h"
+
 /* A failed renewal is retried after an eighth of the remaining validity: about a dozen retries, the last ones close to
  * the end. */
 #define RETRY_DIVISOR 8
@@ -37,6 +39,13 @@ quorum_duration quorum_lease_ttl_at(const struct quorum_lease *lease, quorum_dur
     if (ttl <= left)
         return ttl;
     return left < QUORUM_MILLISECOND ? QUORUM_MILLISECOND : left - left % QUORUM_MILLISECOND;
+}
+
+quorum_duration quorum_lease_rest(quorum_time least, quorum_time now, uint32_t drift_ppm, quorum_duration most)
+{
+    quorum_duration left = quorum_time_until(least, now);
+    quorum_duration ttl = left ? quorum_shortest_ttl(left, drift_ppm) : 0;
+    return ttl < most ? ttl : most;
 }
 
 /*
@@ -110,7 +119,7 @@ static void confirmed(struct quorum_lease *lease, const struct quorum_lease_even
         plan_retry(lease, event->now);
 }
 
-/* Each of its holders gets the renewal and the warning that it asked for: the longer one counts. */
+/* Each of its holders gets the renewal, the least time and the warning that it asked for: the longer one counts. */
 static void join(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {
     const struct quorum_lease_terms *joined = event->joined;
@@ -124,6 +133,8 @@ static void join(struct quorum_lease *lease, const struct quorum_lease_event *ev
         if (lease->renew_at == QUORUM_NEVER)
             lease->renew_at = event->now;
     }
+    if (joined->least > lease->terms.least)
+        lease->terms.least = joined->least;
     if (joined->notify_before > lease->terms.notify_before) {
         lease->terms.notify_before = joined->notify_before;
         lease->notified = false;

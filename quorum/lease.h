@@ -24,6 +24,7 @@ struct quorum_lease_terms {
     unsigned renewal_percent;      /* renew after this much of the ttl; 0: never */
     quorum_duration notify_before; /* warn this long before the end of validity; 0: never */
     quorum_time cap;               /* renewal never extends the lock beyond this; QUORUM_NEVER: no cap */
+    quorum_time least;             /* a release before this keeps the keys until then; 0: it deletes them */
 };
 
 struct quorum_lease {
@@ -76,6 +77,13 @@ quorum_time quorum_lease_deadline(const struct quorum_lease *lease);
 /* The ttl of a renewal that was planned with `ttl` and is sent at `now`: the keys must expire at the cap. In whole
  * milliseconds, at least 1. */
 quorum_duration quorum_lease_ttl_at(const struct quorum_lease *lease, quorum_duration ttl, quorum_time now);
+
+/*
+ * The ttl that a release sends to keep the keys until `least`, instead of deleting them; 0: it deletes them. By the
+ * nodes' clocks it is never too short; by ours neither, with this drift, unless `most` limits it: the longest ttl that
+ * the nodes' quarantine covers. In whole milliseconds.
+ */
+quorum_duration quorum_lease_rest(quorum_time least, quorum_time now, uint32_t drift_ppm, quorum_duration most);
 
 /*
  * Whether to set the lock again on a node that a renewal found without it: only if the last decided renewal succeeded.

@@ -35,7 +35,8 @@ def manifest():
     assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0, spec
     pod = spec["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    least = int(container["args"][1])
+    command = container["command"]
+    least = int(command[command.index("--at-least") + 1].rstrip("s"))
     assert spec["startingDeadlineSeconds"] < least, "a late run would be a second one"
     assert pod["terminationGracePeriodSeconds"] > 2, "less than --grace"
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}

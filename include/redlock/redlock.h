@@ -335,12 +335,17 @@ typedef struct redlock_acquire_options {
                                          upgraded: release it, then acquire the exclusive lock */
     uint32_t fence;                   /* 1: with a fencing token: see redlock_lock_fence(). Not for redlock_adopt() */
     uint32_t reentry;                 /* which acquires re-enter the lock: enum redlock_reentry */
+    uint32_t at_least_ms;             /* no other client gets the lock before this long after the acquire, by the nodes'
+                                         clocks: an earlier release, or close, returns at once and leaves the keys until
+                                         then. At most max_ttl_ms, or a day without the guard. A lock that is lost, not
+                                         released (a crash), or released by its token ends as without this option. Of
+                                         acquires that re-enter a lock the latest end counts. 0: none */
 } redlock_acquire_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0 }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus

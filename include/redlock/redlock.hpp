@@ -480,6 +480,9 @@ struct acquire_options {
     const redlock::cancellation *cancellation = nullptr;
     bool renewal = true;
     milliseconds cap{0};           /* renew for at most this long after the acquire; 0: no cap */
+    /* No other client gets the lock before this long after the acquire, also if it is released earlier; at most the
+     * deployment's max_ttl. 0: none. */
+    milliseconds at_least{0};
     milliseconds notify_before{0}; /* event::ending comes this long before the end of validity; 0: never */
     /* The lock's events, on the client's thread, while the lock lives. */
     std::function<void(event event, loss loss, milliseconds validity)> on_event;
@@ -905,6 +908,7 @@ class native_acquire_options
             native.cancellation = options.cancellation->native_handle();
         native.no_renewal = options.renewal ? 0 : 1;
         native.cap_ms = count(options.cap, "cap");
+        native.at_least_ms = count(options.at_least, "at_least");
         native.notify_before_ms = count(options.notify_before, "notify_before");
         if (options.on_event || options.on_renewal_failing) {
             watch = std::make_unique<watcher>();

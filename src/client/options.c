@@ -214,6 +214,13 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->cap_ms && options->cap_ms < options->ttl_ms)
         return rl_result_fail(result, REDLOCK_INVALID, "cap_ms is %u, shorter than the ttl of %u ms", options->cap_ms,
                               options->ttl_ms);
+    uint32_t most_ms = defaults->guard ? defaults->max_ttl_ms : TTL_MAX_MS;
+    if (options->at_least_ms > most_ms)
+        return rl_result_fail(result, REDLOCK_INVALID, "at_least_ms is %u; it must be from 0 to %u%s",
+                              options->at_least_ms, most_ms,
+                              defaults->guard ? ", the deployment's max_ttl_ms; a longer one needs a longer max_ttl_ms "
+                                                "in all clients"
+                                              : "");
     return rl_options_check_ttl(defaults, options->ttl_ms, options->minimum_validity_ms, result);
 }
 
@@ -275,6 +282,7 @@ struct rl_lease_terms rl_options_terms(const redlock_acquire_options *options, s
         .ttl_ms = options->ttl_ms,
         .renewal_percent = options->no_renewal ? 0 : client->renewal_percent,
         .cap_ms = options->cap_ms,
+        .at_least_ms = options->at_least_ms,
         .notify_before_ms = options->notify_before_ms,
         .owner = owner,
         .event = options->event,

@@ -1,5 +1,5 @@
 /* Releases a handle, or a lock by its token: compare-and-delete on every node that may have the token; on a
- * disconnected one later. */
+ * disconnected one later. Before the end of at_least_ms the keys are set to expire then, instead of being deleted. */
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/core/escape.h"
@@ -47,8 +47,13 @@ static void release_drop(struct rl_operation *operation)
 
 static void release_decided(struct rl_round *round)
 {
+    struct rl_operation *operation = round->owner;
+    quorum_duration rest = rl_lease_rest(operation->lease);
     if (round->lease->queueing.awaited)
         rl_queue_expect(round->lease);
+    if (round->rules.verdict == QUORUM_WON && rest)
+        rl_operation_explain(operation, "done: no other client gets the lock for another %.1f s (at_least_ms)",
+                             (double)rest / QUORUM_SECOND);
     rl_operation_end_by_round(round);
 }
 
@@ -113,8 +118,10 @@ static void release_abandon(const struct rl_arguments *arguments)
 {
     struct rl_lease *lease = arguments->lock->lease;
     rl_lease_end_handle(arguments->lock);
-    if (lease->handles.count == 0 && !atomic_load(&lease->loss))
+    if (lease->handles.count == 0 && !atomic_load(&lease->loss)) {
+        rl_lease_keep(lease);
         rl_lease_release_detached(lease);
+    }
     rl_lease_unref(lease);
 }
 
@@ -127,6 +134,7 @@ static void release_start(struct rl_operation *operation, const struct rl_argume
     bool ended = lease->handles.count == 0;
     if (ended && !lost) {
         rl_lease_invalidate(lease);
+        rl_lease_keep(lease);
         if (!release_begin(operation, false))
             rl_lease_release_detached(lease);
     }

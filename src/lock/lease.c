@@ -282,8 +282,10 @@ static bool recall_handles(struct rl_lease *lease)
  */
 static bool is_left(struct rl_lease *lease, enum quorum_loss loss)
 {
-    if (loss == QUORUM_LOSS_CLOSED && !recall_handles(lease))
+    if (loss == QUORUM_LOSS_CLOSED && !recall_handles(lease)) {
+        rl_lease_keep(lease); /* a close releases the locks, as their holders would */
         return lease->locks->core->options.leave_locks;
+    }
     if (!atomic_load(&lease->handles.passed_on))
         return false;
     if (loss == QUORUM_LOSS_GONE)
@@ -379,6 +381,7 @@ static struct quorum_lease_terms rules_of(const struct rl_lease_terms *terms, qu
         .renewal_percent = terms->renewal_percent,
         .notify_before = terms->notify_before_ms * QUORUM_MILLISECOND,
         .cap = terms->cap_ms ? quorum_time_add(now, terms->cap_ms * QUORUM_MILLISECOND) : QUORUM_NEVER,
+        .least = terms->at_least_ms ? quorum_time_add(now, terms->at_least_ms * QUORUM_MILLISECOND) : 0,
     };
 }
 
@@ -446,6 +449,22 @@ void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round
     if (renews && failure && round->sent >= failure->sent)
         rl_lease_clear_failure(lease);
     rl_lease_step(lease, &event);
+}
+
+/* The quarantine of a node that lost the key lasts for max_ttl: a longer ttl would outlive it. */
+quorum_duration rl_lease_rest(const struct rl_lease *lease)
+{
+    const redlock_options *options = &lease->locks->core->options;
+    quorum_duration most = options->guard ? options->max_ttl_ms * QUORUM_MILLISECOND : QUORUM_NEVER;
+    return lease->kept_until == 0 ? 0 : quorum_lease_rest(lease->kept_until, rl_now(), options->drift_ppm, most);
+}
+
+quorum_duration rl_lease_keep(struct rl_lease *lease)
+{
+    lease->kept_until = lease->rules.terms.least;
+    quorum_duration rest = rl_lease_rest(lease);
+    rl_lease_note_ttl(lease, (uint32_t)(rest / QUORUM_MILLISECOND));
+    return rest;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ state */

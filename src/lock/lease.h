@@ -111,6 +111,7 @@ struct rl_lease {
     struct rl_lease_renewal renewal;
     struct rl_lease_links links;
     struct rl_timer timer;            /* the rules' next deadline */
+    quorum_time kept_until;           /* the release keeps the keys until then; 0: it deletes them */
     _Atomic uint64_t fence;           /* the fencing token; 0: none yet; of a shared lock the last writer's */
     _Atomic quorum_time validity_end; /* 0: lost, or not yet held. Any thread reads it */
     atomic_int loss;                  /* enum quorum_loss. Any thread reads it */
@@ -127,6 +128,7 @@ struct rl_lease_terms {
     uint32_t ttl_ms;
     unsigned renewal_percent;
     uint32_t cap_ms;
+    uint32_t at_least_ms;
     uint32_t notify_before_ms;
     struct rl_owner owner;
     redlock_event_callback event;
@@ -167,6 +169,13 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
 
 /* Late replies of a majority have confirmed an extension that had failed by timeouts. renews: a renewal. */
 void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, bool renews);
+
+/* The lease is about to be released by its holder: its keys stay until the end of at_least_ms. Returns for how long;
+ * 0: the release deletes them. */
+quorum_duration rl_lease_keep(struct rl_lease *lease);
+
+/* The ttl that the release sets now, instead of deleting the keys; 0: it deletes them. */
+quorum_duration rl_lease_rest(const struct rl_lease *lease);
 
 /* Records the last renewal's failure, for redlock_renewal_result(), and forgets it. */
 void rl_lease_note_failure(struct rl_lease *lease, const struct quorum_round *round);

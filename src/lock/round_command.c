@@ -109,6 +109,7 @@ static void free_all(struct rl_command *command, const struct rl_lease *lease, b
     add_mode(command, lease);
     rl_command_add_text(command, waiter ? waiter : "");
     add(command, rl_lease_semaphore(lease));
+    rl_command_add_number(command, rl_lease_rest(lease) / QUORUM_MILLISECOND);
 }
 
 /* waiter: the waiter to dequeue, or NULL. hand: the node hands the lock over to the next waiter; a holder that has been
@@ -121,12 +122,15 @@ static void release(struct rl_command *command, const struct rl_lease *lease, bo
         free_all(command, lease, use_eval, waiter);
         return;
     }
+    uint64_t rest_ms = rl_lease_rest(lease) / QUORUM_MILLISECOND;
     bool stays = !waiter && lease->queueing.queued;
     call(command, RL_SCRIPT_RELEASE, use_eval, lease);
     add(command, rl_lease_value(lease));
-    if (waiter || !hand || stays)
+    if (waiter || !hand || stays || rest_ms)
         rl_command_add_text(command, waiter ? waiter : stays ? waiter_name(&name, lease) : "");
-    if (!hand || stays)
+    if (rest_ms)
+        rl_command_add_number(command, rest_ms);
+    else if (!hand || stays)
         rl_command_add_text(command, hand ? "" : "undo");
     if (stays)
         rl_command_add_text(command, "stays");

@@ -51,7 +51,8 @@ static void send_alone(struct rl_round *round, quorum_nodes nodes)
 /* What releases.lua does: a release without further arguments. */
 static bool may_gather(const struct rl_round *round)
 {
-    return round->hands_over && rl_lease_is_plain(round->lease) && !round->lease->queueing.queued;
+    return round->hands_over && rl_lease_is_plain(round->lease) && !round->lease->queueing.queued &&
+           !rl_lease_rest(round->lease);
 }
 
 static void gather(struct rl_round *round, quorum_nodes nodes)

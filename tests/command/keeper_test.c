@@ -72,6 +72,16 @@ TEST(keeper, a_keeper_renews_until_its_process_ends)
     check_that_it_ends(keeper);
 }
 
+TEST(keeper, a_keeper_that_ends_early_leaves_the_lock_for_the_rest)
+{
+    pid_t keeper = keep("--at-least 5s");
+    program_signal(process, SIGKILL);
+    program_exits(process, -SIGKILL);
+    ck_assert_msg(wait_until(has_ended, &keeper, REAL_SOON_MS), "the keeper lives on");
+    ck_assert_uint_eq(scene_held_on(NAME), cluster_size(cluster));
+    ck_assert(real_nothing_left(NULL)); /* within 20 s: neither renewed nor for its ttl of a minute */
+}
+
 TEST(keeper, keeper_that_is_terminated_sends_no_signal)
 {
     terminate(keep("--loss-signal TERM"));

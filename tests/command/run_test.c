@@ -92,6 +92,20 @@ TEST(shared_nodes, a_lock_that_is_held_is_not_obtained)
     scene_delete(NAME);
 }
 
+/* redlock exits before the time has passed, and no process keeps the lock. */
+TEST(shared_nodes, a_short_job_keeps_its_lock_for_at_least_this_long)
+{
+    uint64_t began = test_now_ns();
+    program_exits(program_run("run --at-least 5s " NAME " -- sh -c 'exit 7'"), 7);
+    uint64_t took_ms = (test_now_ns() - began) / 1000000;
+    ck_assert_uint_lt(took_ms, 4000);
+    program_exits(program_run("run -n " NAME " -- true"), NOT_OBTAINED);
+    ck_assert_int_gt(atoi(scene_json(program_run("status --json " NAME), ".resources[0].remaining_ms")), 0);
+    program_exits(program_run("run -w 20s " NAME " -- true"), 0);
+    ck_assert_uint_ge((test_now_ns() - began) / 1000000, 5000);
+    ck_assert(real_nothing_left(NULL));
+}
+
 TEST_ROWS(shared_nodes, a_wait_says_when_it_begins_and_when_it_ends, 2)
 {
     scene_hold(NAME);

@@ -229,4 +229,53 @@ TEST(releases, release_by_token_goes_behind_the_release_of_its_handle)
     ck_assert_status(scene_wait(&late), REDLOCK_LOST);
 }
 
+/* --- Locks that are kept after their release --- */
+
+enum { AT_LEAST_MS = 1500 };
+
+/* The keys end with the time, not with the ttl of a minute. */
+static void expect_kept(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        scene_assert_key(0, 3, scene_name(i), true);
+    expect_no_key(count);
+}
+
+TEST(releases, releases_that_keep_their_locks_leave_alone)
+{
+    scene_attach();
+    scene_start_acquires(acquired, SOME, SCENE_WITH(.at_least_ms = AT_LEAST_MS));
+    for (unsigned i = 0; i < SOME; i++)
+        ck_assert_status(scene_wait(&acquired[i]), REDLOCK_OK);
+    for (unsigned node = 0; node < scene.nodes; node++)
+        scene_wait_for_sent(node, SENT_SET, SOME);
+    start_releases(SOME);
+    expect(SOME, REDLOCK_OK);
+    for (unsigned node = 0; node < scene.nodes; node++)
+        ck_assert_uint_eq(count_carriers(node), 0);
+    expect_kept(SOME);
+}
+
+TEST(releases, node_that_comes_back_keeps_a_lock_for_the_rest)
+{
+    scene_attach();
+    ck_assert_status(scene_acquire(&late, scene_name(0), SCENE_WITH(.at_least_ms = AT_LEAST_MS)), REDLOCK_OK);
+    scene_assert_key(2, 3, scene_name(0), true);
+    scene_cut_off(2, 3);
+    ck_assert_status(scene_release(&late, &late.lock), REDLOCK_OK);
+    ck_assert_has(redlock_result_text(&late.result), "(at_least_ms)");
+    scene_calm(2, 3);
+    scene_wait_for_sent(2, SENT_UNDO, 1);
+    scene_wait_for_ready();
+    expect_kept(1);
+}
+
+TEST(releases, close_keeps_locks_for_the_rest)
+{
+    scene_attach();
+    ck_assert_status(scene_acquire(&late, scene_name(0), SCENE_WITH(.at_least_ms = AT_LEAST_MS)), REDLOCK_OK);
+    scene_close(&late);
+    expect_kept(1);
+}
+
 TEST_PROGRAM("releases of one turn")

@@ -323,6 +323,8 @@ static const struct {
     {"permits cannot be combined", {.permits = 1, .also_count = 1}},
     {"cap_ms is 699, shorter than the ttl of 700 ms", {.cap_ms = 699}},
     {"cap_ms is 1999, shorter than the ttl of 2000 ms", {.cap_ms = 1999, .ttl_ms = 2000}},
+    {"at_least_ms is 30001; it must be from 0 to 30000, the deployment's max_ttl_ms", {.at_least_ms = 30001}},
+    {"at_least_ms is 4294967295; it must be from 0 to 30000", {.at_least_ms = UINT32_MAX}}, /* -1 */
     {"ttl_ms is 30001, above the deployment's max_ttl_ms of 30000", {.ttl_ms = 30001}},
     {"ttl_ms is 60", {.ttl_ms = 60}}, /* less than the client's minimum validity */
     {"wait_ms is -2; it must be 0, more, or REDLOCK_FOREVER", {.wait_ms = -2}},

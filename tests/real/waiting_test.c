@@ -35,6 +35,7 @@ static void begin(void)
 REAL_CASE(turns, real_bare_case, begin);
 REAL_CASE(quarantine, real_bare_case, begin);
 REAL_CASE(ends, real_bare_case, begin);
+REAL_CASE(kept, real_bare_case, begin);
 REAL_CASE(faults, real_bare_case, begin);
 
 static redlock_options client_options(void)
@@ -778,6 +779,128 @@ TEST(faults, forged_hand_overs_touch_no_key)
     release_it(lock);
     waiter_finish_and_release(&waiter);
     real_command(NODES, "DEL", "counter", "flag", "record", NULL);
+}
+
+/* --- A lock that is kept after its release --- */
+
+static const redlock_name kept_also = {real_key("waited-for-too"), 0};
+
+/* The second ttl is shorter than the time: the release prolongs the keys. */
+static const struct {
+    const char *key; /* of the holder, on the nodes */
+    redlock_acquire_options holder, waiter;
+} kept_kinds[] = {
+    {KEY, {.ttl_ms = 20000}, {0}},
+    {KEY, {.ttl_ms = 300}, {0}},
+    {KEY, {.fence = 1}, {.fence = 1}},
+    {KEY, {.also = &kept_also, .also_count = 1}, {.also = &kept_also, .also_count = 1}},
+    {KEY, {.shared = 1}, {0}},
+    {KEY, {0}, {.shared = 1}},
+    {KEY ":redlock:slot:0", {.permits = 1}, {.permits = 1}},
+};
+
+enum { AT_LEAST_MS = 600 };
+
+static redlock_acquire_options kept_options(redlock_acquire_options options)
+{
+    options.struct_size = sizeof options;
+    options.reentry = REDLOCK_REENTRY_NEVER;
+    return options;
+}
+
+/* A waiter that was queued before the release gets the lock when the time has passed, not before. Returns how long after
+ * the acquire. */
+static uint64_t keep_and_wait(int i)
+{
+    struct face *holder = open_here(), *other = open_here();
+    redlock_acquire_options options = kept_options(kept_kinds[i].holder);
+    const redlock_acquire_options others = kept_options(kept_kinds[i].waiter);
+    options.at_least_ms = AT_LEAST_MS;
+    struct waiter waiter;
+    uint64_t began = test_now_ns();
+    redlock_lock *lock = held_acquire(holder, KEY, &options);
+    bool in_time = redlock_validity_ms(lock) > 200;
+    waiter_start(&waiter, other, KEY, others);
+    clients_await_waiters(holder, KEY, 1);
+    int status = redlock_release(&lock, &result);
+    uint64_t released = test_now_ns() - began;
+    if (!in_time || released > 200 * MS) { /* a busy machine: this run shows nothing */
+        waiter_finish_and_release(&waiter);
+        return UINT64_MAX;
+    }
+    real_status(status, REDLOCK_OK, &result);
+    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "(at_least_ms)"));
+    waiter_finish(&waiter);
+    ck_assert_uint_ge(waiter.got_ns - began, (uint64_t)AT_LEAST_MS * MS);
+    waiter_release(&waiter);
+    ck_assert(real_nothing_left(NULL));
+    return waiter.got_ns - began;
+}
+
+TEST_ROWS(kept, waiter_gets_a_lock_that_is_kept_at_its_end, ROWS(kept_kinds))
+{
+    assert_takes_less(keep_and_wait, _i, AT_LEAST_MS + 300); /* the next look would come after a second */
+}
+
+/* No request of another client is granted, and every node has the key for at most the rest. */
+TEST_ROWS(kept, release_sets_the_keys_to_the_rest, ROWS(kept_kinds))
+{
+    enum { LONG_MS = 5000 };
+    struct face *holder = open_here(), *other = open_here();
+    redlock_acquire_options options = kept_options(kept_kinds[_i].holder);
+    const redlock_acquire_options others = kept_options(kept_kinds[_i].waiter);
+    options.at_least_ms = LONG_MS;
+    redlock_lock *lock = held_acquire(holder, KEY, &options);
+    clients_await(holder, "EXISTS", kept_kinds[_i].key, 1, 1);
+    if (redlock_release(&lock, &result) == REDLOCK_LOST && options.ttl_ms == 300)
+        return; /* a busy machine */
+    ck_assert_int_eq(result.status, REDLOCK_OK);
+    held_refuse(other, KEY, &others, REDLOCK_HELD);
+    clients_await(holder, "PTTL", kept_kinds[_i].key, LONG_MS / 2, LONG_MS * 102 / 100);
+    held_close(holder);
+    clients_await(other, "PTTL", kept_kinds[_i].key, 1, LONG_MS * 102 / 100);
+    real_command(NODES, "DEL", kept_kinds[_i].key, kept_also.bytes, NULL);
+}
+
+/* The last of two handles keeps the lock for the longer time; a close, as a release does; a release by token does not. */
+TEST_ROWS(kept, handles_and_close_keep_it, 3)
+{
+    struct face *face = open_here();
+    char token[REDLOCK_TOKEN_SIZE];
+    redlock_lock *lock = held_acquire(face, KEY, REAL_WITH(.at_least_ms = 5000));
+    if (_i == 0) {
+        redlock_lock *again = held_acquire(face, KEY, REAL_WITH(.at_least_ms = 20000));
+        held_release(face, &again);
+        held_release(face, &lock);
+        clients_await(NULL, "PTTL", KEY, 10000, 20300);
+    } else {
+        snprintf(token, sizeof token, "%s", redlock_lock_token(lock));
+        held_everywhere(face, KEY, lock);
+    }
+    held_close(face);
+    if (_i == 1)
+        clients_await(NULL, "PTTL", KEY, 1, 5100);
+    struct face *other = open_here();
+    if (_i == 2)
+        real_status(redlock_release_token(face_client(other), KEY, 0, token, &result), REDLOCK_OK, &result);
+    else
+        real_command(NODES, "DEL", KEY, NULL);
+    ck_assert(real_nothing_left(other));
+}
+
+/* The next waiter is of the same client, and uses its entry on the nodes. */
+TEST(kept, lock_that_was_handed_over_is_kept_too)
+{
+    struct face *holder = open_here(), *face = open_here();
+    struct waiter waiters[2];
+    redlock_lock *lock = take_it(holder);
+    waiter_start(&waiters[0], face, KEY, kept_options((redlock_acquire_options){.at_least_ms = AT_LEAST_MS}));
+    clients_await_waiters(holder, KEY, 1);
+    start(&waiters[1], face);
+    uint64_t released = release_it(lock);
+    waiters_finish_and_release(waiters, 2);
+    ck_assert_uint_ge(waiters[1].got_ns - released, (uint64_t)AT_LEAST_MS * MS);
+    ck_assert(real_nothing_left(NULL));
 }
 
 REAL_PROGRAM("waiting")

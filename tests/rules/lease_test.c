@@ -271,6 +271,40 @@ TEST(lease, renewal_that_is_sent_late_does_not_go_beyond_the_cap)
     }
 }
 
+/* With a drift of 1 % + 2 ms. */
+TEST(lease, release_keeps_the_keys_for_the_rest_of_the_least_time)
+{
+    static const struct {
+        quorum_time least;
+        quorum_duration most, rest;
+    } rows[] = {
+        {0, QUORUM_NEVER, 0},
+        {begin, QUORUM_NEVER, 0},
+        {begin - 1, QUORUM_NEVER, 0},
+        {begin + 1, QUORUM_NEVER, 3 * MS}, /* rounded up */
+        {begin + 97 * MS, QUORUM_NEVER, 100 * MS},
+        {begin + 97 * MS + 1, QUORUM_NEVER, 101 * MS},
+        {begin + 9898 * MS, 10000 * MS, 10000 * MS},
+        {begin + 10000 * MS, 10000 * MS, 10000 * MS},
+        {QUORUM_NEVER, 10000 * MS, 10000 * MS},
+    };
+    for (int i = 0; i < ROWS(rows); i++)
+        ck_assert_uint_eq(quorum_lease_rest(rows[i].least, begin, 10000, rows[i].most), rows[i].rest);
+}
+
+TEST(lease, latest_least_time_of_all_holders_counts)
+{
+    static const struct story held = {.name = "least", .events = "", .no_renewal = true};
+    struct run run = begun(&held);
+    static const quorum_time joined[] = {0, 7, 3}, least[] = {0, 7, 7};
+    ck_assert_uint_eq(run.lease.terms.least, 0);
+    for (int i = 0; i < ROWS(joined); i++) {
+        const struct quorum_lease_terms terms = {.ttl = TTL, .least = joined[i]};
+        happen(&run, (struct quorum_lease_event){.type = QUORUM_LEASE_JOINED, .joined = &terms}, "j", "");
+        ck_assert_uint_eq(run.lease.terms.least, least[i]);
+    }
+}
+
 /* Every later event, after a loss that was reported, and when the end has come: nothing brings the lock back. */
 TEST(lease, loss_is_reported_once_and_for_good)
 {

@@ -460,9 +460,9 @@ static const char *const script_words[RL_SCRIPTS][6] = {
                         "3 L L L keep|heal 1 " GRANT " 2 " GRANT,
                         "5 L L L L L keep|heal 2 " GRANT " 1 " GRANT " 2 " GRANT,
                         "3 L L L keep|heal 1 " GRANT " 1 " GRANT " 1 " GRANT},
-    [RL_SCRIPT_FREE] = {"1 L T F " RECORD " " MODE " w|| |", "1 L T F " RECORD " " MODE " w|| |",
-                        "1 lock:redlock:slot:1 T F " RECORD " " MODE " w|| lock",
-                        "1 other:redlock:slot:1 T F " RECORD " " MODE " w|| other"},
+    [RL_SCRIPT_FREE] = {"1 L T F " RECORD " " MODE " w|| | 0|400", "1 L T F " RECORD " " MODE " w|| | 0|400",
+                        "1 lock:redlock:slot:1 T F " RECORD " " MODE " w|| lock 0",
+                        "1 other:redlock:slot:1 T F " RECORD " " MODE " w|| other 300"},
 };
 
 /* Makes one argument invalid, or removes one. Uses no large numbers, because a script would count up to them. */

@@ -1,5 +1,6 @@
 -- Compare and delete: only the holder's own token unlocks.
--- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, 'undo' or ''[, 'stays']]].
+-- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, 'undo', '' or rest[, 'stays']]].
+-- rest: the lock is kept for this many ms, instead of being deleted and handed over.
 -- The release of a lock that was held hands it over to the first waiter. With a second argument it does so even where
 -- the holder had no key, if the lock is free: otherwise this node would stay out of all hand-overs that follow. An undo
 -- does not: the few nodes that granted a failed attempt must not be passed from waiter to waiter. A waiter that stays is
@@ -11,14 +12,14 @@
 -- ':redlock:free', which is read along with the lock.
 local call = redis.call
 local values = redis.pcall('MGET', KEYS[1], KEYS[1] .. RL_FREE_SUFFIX) -- an error: a user without rights to the other keys
-local holder, free, deleted = values[1] or redis.pcall('GET', KEYS[1]), values[2], nil
+local holder, free, rest, deleted = values[1] or redis.pcall('GET', KEYS[1]), values[2], tonumber(ARGV[3]), nil
 if holder == ARGV[1] then
-  deleted = call('DEL', KEYS[1])
+  deleted = rest and call('PEXPIRE', KEYS[1], rest) or call('DEL', KEYS[1])
   if not free and not ARGV[2] and not values.err then
     return RL_KEY_DONE -- most releases end here
   end
 end
-local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3] == 'undo'
+local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, rest or ARGV[3] == 'undo'
 if waiter and ARGV[4] then
   local alive = KEYS[1] .. RL_ALIVE_SUFFIX
   local entry = redis.pcall('HMGET', alive, waiter)[1]
@@ -43,7 +44,10 @@ end
 -- include handing
 -- include wake
 -- A user without rights to the queue releases the lock all the same.
-local announced = try_to_wake(KEYS[1], waiter, deleted and (free or true), nil, nil, not undo and give)
+local announced = try_to_wake(KEYS[1], waiter, deleted and not rest and (free or true), nil, nil, not undo and give)
+if rest and deleted then
+  announced = announce(KEYS[1])
+end
 if not deleted then
   return RL_KEY_NOT_OURS
 end

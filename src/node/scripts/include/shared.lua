@@ -36,11 +36,15 @@ local function enter(key, token, ttl)
     call('PEXPIRE', key, ttl)
   end
 end
--- Returns whether the token was in the set.
-local function leave(key, token)
+-- rest: for how many ms the token stays in the set. Returns whether it was there.
+local function leave(key, token, rest)
+  local stays = rest > 0 and is_inside(key, token)
   local left = redis.pcall('ZREM', key, token)
   if left ~= 1 then
     return false
+  end
+  if stays then -- a full node admits ZADD behind ZREM
+    call('ZADD', key, string.format('%.0f', now + rest), token)
   end
   local last = call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
   if last then

@@ -10,6 +10,12 @@
 local function may_not(err) -- an error of rights names the user, on every server; a full node's does not
   return string.find(type(err) == 'table' and err.err or err, '[Uu]ser ') ~= nil
 end
+-- The lock is kept for a while after its release: the first waiter looks until when.
+local function announce(key, base)
+  local head = redis.pcall('ZRANGE', (base or key) .. RL_QUEUE_SUFFIX, 0, 0)
+  local channel = head[1] and string.match(head[1], '^%S+')
+  return not may_not(head.err and head or channel and redis.pcall('PUBLISH', channel, '0' .. key) or '')
+end
 local function wake(key, out, freed, most, base, give)
   base = base or key
   local queue, alive, free = base .. RL_QUEUE_SUFFIX, base .. RL_ALIVE_SUFFIX, base .. RL_FREE_SUFFIX

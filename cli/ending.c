@@ -42,6 +42,8 @@ void cli_ending_now(struct cli_ending *ending, int64_t now)
     if (ending->kill_by != INT64_MAX)
         return;
     ending->kill_by = now + ending->grace;
+    ending->kill_again = 0;
+    ending->pause = 0;
     ending->terminated = false;
 }
 

@@ -42,6 +42,8 @@ struct front {
     bool must_resume;             /* CMD must continue, because we do */
     bool holder_was_stopped;      /* until the lock had ended, and we have killed it */
     int holder_status;
+    struct cli_process *children; /* at the start: the strangers and the holder */
+    size_t child_count;
 };
 
 /* --- CMD's processes --- */
@@ -294,6 +296,17 @@ static void replace_stopped_holder(struct front *front, int64_t now)
     kill(front->holder, SIGKILL);
 }
 
+/* A holder that is killed stays the tree's root for us until its last thread has ended, but its children are ours before
+ * that. */
+static void kill_adopted(const struct front *front)
+{
+    struct cli_tree adopted = {
+        .root = getpid(), .group = front->group, .strangers = front->children, .stranger_count = front->child_count};
+
+    if (front->holder > 0 && front->children != NULL)
+        cli_tree_kill(&adopted);
+}
+
 static void guard(struct front *front)
 {
     struct cli_tree tree = tree_of(front);
@@ -311,6 +324,7 @@ static void guard(struct front *front)
     if (action != CLI_ENDING_KILL)
         return;
     cli_run_kill(front->run, &tree);
+    kill_adopted(front);
     replace_stopped_holder(front, now);
 }
 
@@ -471,8 +485,13 @@ int cli_run_guard(struct cli_run *run)
         cli_say("cannot start a process: %s", strerror(errno));
         return CLI_SYSTEM;
     }
-    signal(SIGPIPE, SIG_IGN); /* a closed standard error must not end us */
+    signal(SIGPIPE, SIG_IGN);                                      /* a closed standard error must not end us */
+    if (!cli_tree_children(&front.children, &front.child_count)) { /* the holder may be missing */
+        free(front.children);
+        front.children = NULL;
+    }
     watch(&front);
+    free(front.children);
     cli_cgroup_remove(run->cgroup);
     report_loss(&front);
     free(run->strangers);

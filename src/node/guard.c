@@ -233,21 +233,24 @@ void rl_guard_begin(struct rl_node *node)
     reading->size = 0;
 }
 
+/* The samples of the clock are those of the server that was read last. It need not have been ready: the handshake takes
+ * a sample, and may then fail. A server that hides its run_id may be another one each time. */
 static void take_run_id(struct rl_node *node, const char *run_id)
 {
-    bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->server.run_id) != 0;
-    snprintf(node->server.run_id, sizeof node->server.run_id, "%s", run_id);
-    if (node->server.last_run_id[0] && strcmp(run_id, node->server.last_run_id) != 0) {
+    struct rl_server *server = &node->server;
+    bool changed = strcmp(run_id, server->run_id) != 0;
+    if (changed || !run_id[0]) {
         /* It may be another machine with another clock, and earlier markers cannot be compared with it. */
         quorum_clock_forget(&node->nodes->clock_watch, node->index);
         node->marker.nonce[0] = '\0';
         node->marker.seen_us = 0;
     }
-    if (!changed)
+    snprintf(server->run_id, sizeof server->run_id, "%s", run_id);
+    if (!changed || node->state != RL_NODE_READY)
         return;
     /* Another server replies on the same connection: a proxy has switched. */
-    memcpy(node->server.last_run_id, node->server.run_id, sizeof node->server.last_run_id);
-    node->server.client_id = 0; /* the connection has another ID there */
+    memcpy(server->last_run_id, server->run_id, sizeof server->last_run_id);
+    server->client_id = 0; /* the connection has another ID there */
     node->nodes->events->node_forgot(node->nodes->client, node->index);
 }
 

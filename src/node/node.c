@@ -442,8 +442,6 @@ void rl_node_ready(struct rl_node *node)
     bool lost_keys = restarted || node->forgot;
     memcpy(server->last_run_id, server->run_id, sizeof server->last_run_id);
     node->forgot = false;
-    if (restarted)
-        quorum_clock_forget(&node->nodes->clock_watch, node->index);
     node->state = RL_NODE_READY;
     node->heartbeat.in_flight = node->heartbeat.again = false;
     rl_flight_measure(&node->flight, quorum_time_since(node->attempts.connected_at, now));

@@ -460,6 +460,44 @@ TEST(three_nodes, markers_of_a_new_server_are_not_compared_with_those_of_the_one
     ck_assert_uint_eq(node->marker.seen_us, 0);
 }
 
+/* The first node's name leads to another server, with another clock, from now on. */
+static void lead_to(const char *run_id, int64_t clock_offset_us)
+{
+    fake_server_stop_listening(scene.node[0]);
+    fake_server_drop(scene.node[0], FAKE_CLOSE);
+    fake_server_set_info(scene.node[0], "run_id", run_id);
+    fake_server_set_clock_offset_us(scene.node[0], clock_offset_us);
+    fake_server_listen(scene.node[0]);
+}
+
+/* A handshake that reads the clock and then gets no reply to the script that writes the marker. The name leads to
+ * another server then: to one that the client has not reached before, or to the one that was ready before. */
+TEST_ROWS(three_nodes, clock_of_a_server_that_was_never_ready_is_not_compared_with_another_ones, 2)
+{
+    char run_id[RL_RUN_ID_SIZE] = "89abcdef0123456789abcdef0123456789abcdef";
+    const struct fake_rule silent = {.command = "EVAL", .skip = true, .silent = true};
+    scene.options.guard = 1;
+    scene.options.max_ttl_ms = scene.options.ttl_ms;
+    if (_i == 0)
+        fake_server_add_rule(scene.node[0], &silent);
+    scene_attach_only();
+    const struct rl_node *node = scene.client->nodes->node;
+    if (_i == 1) {
+        scene_until(rl_node_is_ready(node));
+        memcpy(run_id, node->server.run_id, sizeof run_id);
+        fake_server_forget_records(scene.node[0]);
+        fake_server_add_rule(scene.node[0], &silent);
+        lead_to(new_run_id, -250000);
+    }
+    scene_until(fake_server_count(scene.node[0], "EVAL") > 0);
+    fake_server_clear_rules(scene.node[0]);
+    lead_to(run_id, _i == 0 ? 250000 : 0);
+    scene_until(rl_node_is_ready(node) && strcmp(node->server.run_id, run_id) == 0);
+    ck_assert(!node->suspect);
+    ck_assert_uint_eq(scene.client->core.statistics.node_clock_jumps, 0);
+    ck_assert_uint_eq(scene.client->nodes->clock_stopped, 0);
+}
+
 /* A proxy redirects two names to one server, on connections that stay open. */
 TEST(three_nodes, a_server_that_takes_another_names_place_has_one_vote)
 {

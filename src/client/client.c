@@ -167,6 +167,11 @@ void rl_client_node_changed(redlock_client *client, struct rl_node *node)
     rl_operations_node_changed(client);
 }
 
+static bool is_engaged(redlock_client *client)
+{
+    return client->locks.leases.first || client->operations.first;
+}
+
 static void on_node_forgot(redlock_client *client, unsigned node)
 {
     (void)node;
@@ -198,7 +203,8 @@ static void on_handed(redlock_client *client, unsigned node, const struct rl_han
     rl_handover_take(&client->locks, node, handed);
 }
 
-static const struct rl_nodes_events nodes_events = {.node_changed = rl_client_node_changed,
+static const struct rl_nodes_events nodes_events = {.is_engaged = is_engaged,
+                                                    .node_changed = rl_client_node_changed,
                                                     .node_forgot = on_node_forgot,
                                                     .node_ready = on_node_ready,
                                                     .clock_stopped = on_clock_stopped,

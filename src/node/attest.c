@@ -19,7 +19,7 @@
 struct rl_proof {
     struct rl_request marker;
     struct rl_request replication, statistics; /* a look's sections of INFO; the latter where keys may be evicted */
-    struct rl_request time;                    /* if the last sample of the clock is old */
+    struct rl_request time;                    /* if what is known of the node is old */
     struct rl_proof *next;                     /* in the list of spare ones */
     unsigned pending;                          /* requests */
     bool look;
@@ -45,8 +45,8 @@ static const struct rl_sender statistics_sender = {&statistics_type};
 
 enum part { MARKER, REPLICATION, STATISTICS, TIME, PARTS };
 
-/* A grant needs a sample of the node's clock that is not older than between two heartbeats of a busy client. */
-#define SAMPLE_LASTS (3 * RL_NODE_HEARTBEAT / 2)
+/* A grant needs knowledge of the node that is not older than between two heartbeats of a busy client. */
+#define KNOWLEDGE_LASTS (3 * RL_NODE_HEARTBEAT / 2)
 
 /* Of a client. Every proof requests the same, so the commands stay in their wire form. */
 struct rl_proofs {
@@ -140,29 +140,30 @@ void rl_attest_renew_look(struct rl_node *node, quorum_time now)
 static bool send(struct rl_node *node, struct rl_proof *proof, enum part part, quorum_time now)
 {
     struct rl_request *requests[PARTS] = {&proof->marker, &proof->replication, &proof->statistics, &proof->time};
-    if (!rl_node_send_at(node, requests[part], &node->nodes->proofs->command[part], now))
+    if (!rl_node_send_own(node, requests[part], &node->nodes->proofs->command[part], now))
         return false;
     proof->pending++;
     return true;
 }
 
-static bool send_evidence(struct rl_node *node, struct rl_proof *proof, quorum_time now)
+/* evicts: the node may evict keys, or the client has not looked for a while whether it has. */
+static bool send_evidence(struct rl_node *node, struct rl_proof *proof, bool evicts, quorum_time now)
 {
-    bool evicts = node->attest.rules.always_look;
     proof->role[0] = proof->history[0] = '\0';
     strcpy(proof->evicted, evicts ? "" : "-");
     return send(node, proof, REPLICATION, now) && (!evicts || send(node, proof, STATISTICS, now));
 }
 
-/* An idle client's knowledge of the clock may be old. The marker comes last: its reply ends the proof. false: a part may
- * have been sent. */
+/* After idleness, and as the heartbeat, the proof shows all that can change while nobody looks. The marker comes last:
+ * its reply ends the proof. false: a part may have been sent. */
 static bool send_all(struct rl_node *node, struct rl_proof *proof, bool look, quorum_time now)
 {
-    bool timed = proof->beats || quorum_time_since(node->sampled, now) > SAMPLE_LASTS;
-    proof->look = look;
-    proof->timed = !timed;
+    bool whole = proof->beats || quorum_time_since(node->sampled, now) > KNOWLEDGE_LASTS;
+    bool evicts = whole || node->attest.rules.always_look;
+    proof->look = look || whole;
+    proof->timed = !whole;
     proof->time_us = 0;
-    return (!timed || send(node, proof, TIME, now)) && (!look || send_evidence(node, proof, now)) &&
+    return (!whole || send(node, proof, TIME, now)) && (!proof->look || send_evidence(node, proof, evicts, now)) &&
            send(node, proof, MARKER, now);
 }
 
@@ -281,12 +282,15 @@ size_t rl_attest_evidence(char text[static QUORUM_SHOWN_MAX], const char *role, 
     return add(text, size, evicted, '\n');
 }
 
-/* Evidence, a newline, and the marker. Returns its size; 0: it is too long. */
-static size_t show(const struct rl_proof *proof, const redisReply *marker, char text[static QUORUM_SHOWN_MAX])
+/* Evidence, a newline, and the marker. Where no keys may be evicted, the judged evidence has no number, and the one that
+ * was read must not have changed. Returns its size; 0: it is too long. */
+static size_t show(const struct rl_attest *attest, const struct rl_proof *proof, const redisReply *marker,
+                   char text[static QUORUM_SHOWN_MAX])
 {
     _Static_assert(sizeof proof->role + sizeof proof->history + sizeof proof->evicted < QUORUM_SHOWN_MAX,
                    "the evidence fits");
-    size_t size = rl_attest_evidence(text, proof->role, proof->history, proof->evicted);
+    bool unchanged = !attest->rules.always_look && strcmp(proof->evicted, attest->evicted) == 0;
+    size_t size = rl_attest_evidence(text, proof->role, proof->history, unchanged ? "-" : proof->evicted);
     if ((size_t)marker->len > QUORUM_SHOWN_MAX - size)
         return 0;
     memcpy(text + size, marker->str, (size_t)marker->len);
@@ -310,7 +314,7 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
                                  .received = answer->now,
                                  .wrote = last_write(&node->attest),
                                  .bytes = proof->look ? text : marker->str,
-                                 .size = proof->look ? show(proof, marker, text) : (size_t)marker->len};
+                                 .size = proof->look ? show(&node->attest, proof, marker, text) : (size_t)marker->len};
     return quorum_attest_prove(&node->attest.rules, &shown);
 }
 

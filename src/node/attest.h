@@ -15,6 +15,7 @@ struct rl_attest {
     struct rl_request *first; /* granted requests that wait for their proof, oldest first */
     struct rl_request *last;
     struct rl_request *punctual; /* the first one that has not been reported as overdue */
+    char evicted[24];            /* the judged number of evicted keys */
     bool refused;                /* the user may not do what a proof needs: heartbeats repeat the proof until it may */
 };
 

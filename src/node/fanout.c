@@ -56,7 +56,7 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
         request->plain = proven_behind && fanout->plain && fanout->nodes->core->options.guard;
         request->use_eval = false;
         request->urgent = fanout->urgent;
-        if (rl_node_send_at(node, request, command, now))
+        if (rl_node_send(node, request, command, now))
             fanout->references++;
         else
             failed |= quorum_node(index);

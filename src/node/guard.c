@@ -216,6 +216,7 @@ static void judge_marker(struct rl_node *node, const struct quorum_marker *marke
         rl_attest_evidence(shown, reading->role, reading->replid, rl_guard_evicts(node) ? reading->evicted : "-");
     memcpy(shown + evidence, reading->text, reading->size);
     node->attest.rules.always_look = rl_guard_evicts(node);
+    memcpy(node->attest.evicted, reading->evicted, sizeof node->attest.evicted);
     quorum_attest_judged(&node->attest.rules, shown, evidence + reading->size, evidence, reading->sent);
     memcpy(node->marker.nonce, marker->nonce, sizeof node->marker.nonce);
     node->marker.seen_us = reading->time;

@@ -24,6 +24,15 @@ static void changed(struct rl_node *node)
     node->nodes->events->node_changed(node->nodes->client, node);
 }
 
+/* The client uses the node again. */
+static void end_idleness(struct rl_node *node, quorum_time now)
+{
+    quorum_time due = quorum_time_add(now, RL_NODE_HEARTBEAT);
+    node->heartbeat.interval = RL_NODE_HEARTBEAT;
+    if (node->state == RL_NODE_READY && node->timer.due > due)
+        schedule(node, due);
+}
+
 /* --------------------------------------------------------------------------------------------------------- requests */
 
 quorum_duration rl_node_timeout(const struct rl_node *node)
@@ -40,16 +49,18 @@ quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes)
     return longest;
 }
 
-bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command)
-{
-    return rl_node_send_at(node, request, command, rl_now());
-}
-
-bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
-                     quorum_time now)
+bool rl_node_send_own(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
+                      quorum_time now)
 {
     assert(command->bytes);
     return rl_flight_send(&node->flight, request, command->bytes, command->length, now);
+}
+
+bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command, quorum_time now)
+{
+    if (node->heartbeat.interval > RL_NODE_HEARTBEAT)
+        end_idleness(node, now);
+    return rl_node_send_own(node, request, command, now);
 }
 
 void rl_node_keep(struct rl_node *node, struct rl_request *request)
@@ -328,18 +339,20 @@ static bool read_anew(struct rl_node *node)
     return sent;
 }
 
-/* With the guard the heartbeat is a proof and the time. A node that has not been judged, or whose marker must say that
- * its clock jumped, is read instead. */
+/* With the guard the heartbeat is a proof and the time. A node that has not been judged, or not for long, or whose
+ * marker must say that its clock jumped, is read instead: no proof shows the policy of its memory. */
 static bool send_heartbeat(struct rl_node *node)
 {
     struct rl_heartbeat *heartbeat = &node->heartbeat;
+    quorum_time now = rl_now();
     assert(!heartbeat->in_flight);
+    bool judged =
+        (node->attest.rules.size && quorum_time_since(node->reading.sent, now) < RL_NODE_IDLE) || node->attest.refused;
     if (node->nodes->core->options.guard)
-        return (node->attest.rules.size || node->attest.refused) && !node->jumped ? rl_attest_beat(node)
-                                                                                  : read_anew(node);
+        return judged && !node->jumped ? rl_attest_beat(node) : read_anew(node);
     struct rl_command command = {0};
     rl_command_add_text(&command, "TIME");
-    bool sent = rl_command_format(&command) && rl_node_send(node, &heartbeat->request, &command);
+    bool sent = rl_command_format(&command) && rl_node_send_own(node, &heartbeat->request, &command, now);
     rl_command_free(&command);
     return sent;
 }
@@ -351,6 +364,31 @@ void rl_node_beat(struct rl_node *node)
     node->heartbeat.again = node->heartbeat.in_flight;
     if (!node->heartbeat.in_flight)
         schedule(node, rl_now());
+}
+
+/* The client uses the node, or the node's state can change by itself, or needs a verdict. */
+static bool needs_heartbeats(const struct rl_node *node, quorum_time now)
+{
+    const struct rl_nodes *nodes = node->nodes;
+    return node->suspect || node->jumped || node->unfit || node->kept.first || !rl_flight_is_empty(&node->flight) ||
+           (nodes->core->options.guard && !node->attest.rules.size) || rl_guard_withholds(node, now) > 0 ||
+           nodes->events->is_engaged(nodes->client);
+}
+
+/*
+ * The heartbeat only notices early what exclusion does not rest on: a grant is judged by what is read behind it, and
+ * after idleness that is all that a heartbeat reads. So the intervals of an idle client grow: 1 s, 4 s, 16 s, 60 s,
+ * less a random part, because a service's clients start together.
+ */
+static void plan_heartbeat(struct rl_node *node, quorum_time now)
+{
+    struct rl_heartbeat *heartbeat = &node->heartbeat;
+    quorum_duration longer = 4 * heartbeat->interval < RL_NODE_IDLE ? 4 * heartbeat->interval : RL_NODE_IDLE;
+    heartbeat->interval = needs_heartbeats(node, now) ? RL_NODE_HEARTBEAT : longer;
+    if (heartbeat->interval == RL_NODE_HEARTBEAT)
+        return; /* it is planned */
+    quorum_duration jitter = rl_random_u64(&node->nodes->core->random) % (heartbeat->interval / 4);
+    schedule(node, quorum_time_add(now, heartbeat->interval - jitter));
 }
 
 static const char *awaited(const struct rl_node *node)
@@ -414,6 +452,7 @@ void rl_node_beat_answered(struct rl_node *node, bool proven, quorum_time sent, 
     bool again = heartbeat->again;
     heartbeat->in_flight = heartbeat->again = false;
     rl_handshake_settle(node); /* kills that the node refused while busy: it has replied to them before the heartbeat */
+    plan_heartbeat(node, now);
     if (again)
         rl_node_beat(node);
     if (node->kept.first)
@@ -444,6 +483,7 @@ void rl_node_ready(struct rl_node *node)
     node->forgot = false;
     node->state = RL_NODE_READY;
     node->heartbeat.in_flight = node->heartbeat.again = false;
+    node->heartbeat.interval = RL_NODE_HEARTBEAT;
     rl_flight_measure(&node->flight, quorum_time_since(node->attempts.connected_at, now));
     rl_attempts_succeeded(&node->attempts, now);
     node->statistics.connections++;

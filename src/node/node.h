@@ -21,7 +21,8 @@
 #define RL_RUN_ID_SIZE     41
 #define RL_NODE_TEXT_SIZE  RL_LINK_TEXT_SIZE
 #define RL_STALE_LINKS_MAX 8
-#define RL_NODE_HEARTBEAT  QUORUM_SECOND /* of a client that holds or waits for something */
+#define RL_NODE_HEARTBEAT  QUORUM_SECOND        /* of a client that holds or waits for something */
+#define RL_NODE_IDLE       (60 * QUORUM_SECOND) /* of one that does not, at most; and how long a reading lasts */
 
 enum rl_node_state {
     RL_NODE_BACKOFF,
@@ -115,7 +116,7 @@ struct rl_handshake {
 struct rl_heartbeat {
     struct rl_request request; /* TIME, without the guard; otherwise the heartbeat is a proof, or a reading */
     uint32_t round_trip_us;    /* of the last one */
-    quorum_duration interval;  /* until the next one */
+    quorum_duration interval;  /* until the next one: grows while the client is idle */
     bool in_flight;
     bool again; /* send another one after its reply */
 };
@@ -197,13 +198,13 @@ bool rl_node_has_unread_replies(const struct rl_node *node);
 /* The node can renew locks; it may, even where it may not grant new ones. */
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
 
-/* Sends a formatted command, at once or when the node's window has room. false: the connection does not accept it, and
- * answered() will not be called. */
-bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command);
+/* Sends a formatted command, at once or when the node's window has room. now: the time before the first node was sent
+ * this command. false: the connection does not accept it, and answered() will not be called. */
+bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command, quorum_time now);
 
-/* now: the time before the first node was sent this command. */
-bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
-                     quorum_time now);
+/* The same for a request of this floor: it does not show that the client uses the node. */
+bool rl_node_send_own(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
+                      quorum_time now);
 
 /* The node's reply timeout, by its measured round trip. */
 quorum_duration rl_node_timeout(const struct rl_node *node);

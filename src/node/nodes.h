@@ -34,6 +34,8 @@ struct rl_handed {
 
 /* client: as given to rl_nodes_create(); opaque on this floor. */
 struct rl_nodes_events {
+    /* The client holds or waits for something, or an operation is in progress. */
+    bool (*is_engaged)(redlock_client *client);
     /* The node became usable or unusable. */
     void (*node_changed)(redlock_client *client, struct rl_node *node);
     /* The node may have lost keys of held locks: it restarted, was flushed, or its clock jumped. */

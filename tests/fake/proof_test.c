@@ -298,6 +298,110 @@ TEST(late, a_grant_whose_proof_is_lost_is_unreachable)
     assert_undos(1);
 }
 
+/* --- Idle clients --- */
+
+SCENE_CASE(idle, five_marked_nodes);
+
+static bool beats_within(const struct rl_node *node, quorum_duration least, quorum_duration most)
+{
+    quorum_duration left = quorum_time_until(node->timer.due, rl_now());
+    return node->heartbeat.interval == most && left <= most && left + QUORUM_SECOND / 2 >= least;
+}
+
+/* The intervals grow, less a random part, until the client uses the node again. */
+TEST(idle, heartbeats_of_a_client_grow_rare_while_it_holds_nothing)
+{
+    static const unsigned seconds[] = {4, 16, 60, 60};
+    scene_attach();
+    struct rl_node *node = scene.client->nodes->node;
+    for (unsigned i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        quorum_duration interval = seconds[i] * QUORUM_SECOND;
+        beat(node);
+        ck_assert(beats_within(node, interval / 4 * 3, interval));
+    }
+    redlock_lock *lock = scene_lock("stock");
+    ck_assert(beats_within(node, QUORUM_SECOND / 2, RL_NODE_HEARTBEAT));
+    beat(node);
+    ck_assert(beats_within(node, QUORUM_SECOND / 2, RL_NODE_HEARTBEAT));
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+    scene_until(rl_flight_is_empty(&node->flight));
+    beat(node);
+    ck_assert(beats_within(node, 3 * QUORUM_SECOND, 4 * QUORUM_SECOND));
+}
+
+static void lose_its_marker(void)
+{
+    fake_server_delete_key(scene.node[DECIDER], MARKER);
+}
+
+static void become_a_replica(void)
+{
+    fake_server_set_info(scene.node[DECIDER], "role", "slave");
+}
+
+static void owe_an_undo(void)
+{
+    fake_server_refuse(scene.node[DECIDER], "EVALSHA", 0, FAKE_LOADING);
+    scene_lock_and_release("stock");
+}
+
+static void wait(void)
+{
+    scene_hold_on(0, 5, "stock");
+    scene_start_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+}
+
+/* _i 0: nothing to do with the node. Otherwise the node's state changes by itself, or what is owed to it is repeated. */
+TEST_ROWS(idle, only_where_nothing_is_due_heartbeats_grow_rare, 5)
+{
+    static void (*const make_busy[])(void) = {NULL, lose_its_marker, become_a_replica, owe_an_undo, wait};
+    scene_attach();
+    if (make_busy[_i])
+        make_busy[_i]();
+    beat(decider());
+    scene_until(!decider()->heartbeat.in_flight);
+    ck_assert_int_eq(decider()->heartbeat.interval > RL_NODE_HEARTBEAT, _i == 0);
+}
+
+static void fail_over(void)
+{
+    fake_server_set_info(scene.node[DECIDER], "master_replid", "f123456789abcdef0123456789abcdef01234567");
+}
+
+static void evict_keys(void)
+{
+    fake_server_set_info(scene.node[DECIDER], "evicted_keys", "7");
+}
+
+static void jump(void)
+{
+    fake_server_set_clock_offset_us(scene.node[DECIDER], 5000000);
+}
+
+/* The first grant after idleness is judged by all that may have changed meanwhile, read behind it, without a further
+ * round trip. _i 0: nothing has changed. */
+TEST_ROWS(idle, a_grant_on_a_node_that_changed_while_no_client_looked_does_not_count, 5)
+{
+    static void (*const change[])(void) = {NULL, lose_its_marker, fail_over, evict_keys, jump};
+    attach_quietly();
+    let_others_disagree();
+    beat(decider());
+    decider()->sampled -=
+        10 * QUORUM_SECOND; /* its last beat is this old; the node's clock may have drifted by 0.1 s */
+    scene.client->nodes->clock_watch.node[DECIDER].at -= 10 * QUORUM_SECOND;
+    if (change[_i])
+        change[_i]();
+    fake_server_forget_records(scene.node[DECIDER]);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), _i ? REDLOCK_HELD : REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.unattested, _i == 1 || _i == 2 || _i == 3);
+    ck_assert_uint_eq(answer.result.refused, _i == 4);
+    ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "SET"), 1);
+    if (_i > 0)
+        assert_undone_once();
+    else
+        ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "GET"), 1);
+}
+
 /* --- Hand-over --- */
 
 SCENE_CASE(handed, five_marked_nodes);

@@ -117,8 +117,12 @@ TEST(votes, jump_of_a_node_has_the_other_nodes_sampled_at_once)
     scene_until(clocks_are_sampled_twice());
     scene_hold_replies(0, 1, "TIME");
     scene_hold_replies(2, 5, "TIME");
+    for (unsigned i = 0; i < 5; i++)
+        if (i != 1)
+            rl_node_beat(&scene.client->nodes->node[i]);
     scene_until(others_owe_a_heartbeat());
     fake_server_set_clock_offset_us(scene.node[1], 250000);
+    rl_node_beat(&scene.client->nodes->node[1]);
     scene_until(scene.client->nodes->node[1].suspect);
     for (unsigned i = 0; i < 5; i++)
         ck_assert_uint_eq(scene.client->nodes->node[i].heartbeat.again, i != 1);

@@ -40,6 +40,12 @@ static quorum_duration draw_duration(quorum_duration average)
     return sim_random_below(random, most + 1);
 }
 
+static quorum_duration draw_thought(const struct sim_process *process)
+{
+    bool busy = sim_world->config.idle && !sim_config_is_idle(&sim_world->config, process->index);
+    return draw_duration(busy ? sim_world->config.think / 16 : sim_world->config.think);
+}
+
 /* ------------------------------------------------------------------------------------------------------- operations */
 
 /* A call of the library follows. within: time limit of the operation; 0: no limit. */
@@ -100,7 +106,7 @@ static quorum_duration one_round(const struct sim_process *process)
 static void rest(struct sim_slot *slot)
 {
     slot->state = SIM_IDLE;
-    slot->wake = local(slot->process) + draw_duration(sim_world->config.think);
+    slot->wake = local(slot->process) + draw_thought(slot->process);
 }
 
 static void let_go(struct sim_slot *slot)
@@ -497,7 +503,7 @@ void sim_agent_start(struct sim_process *process)
         slot->index = i;
         slot->cancel_at = slot->wake = QUORUM_NEVER;
         if (i < sim_world->config.slots)
-            slot->wake = local(process) + draw_duration(sim_world->config.think);
+            slot->wake = local(process) + draw_thought(process);
     }
 }
 

@@ -586,7 +586,7 @@ bool sim_check_is_free(unsigned resource)
 static void check_clocks(const struct sim_process *process, const redlock_statistics *statistics)
 {
     unsigned long long jumps = statistics->node_clock_jumps + (process->client->nodes->clock_stopped != 0);
-    if (sim_world->config.beyond)
+    if (sim_world->config.beyond || sim_world->config.faults & 1u << SIM_FAULT_JUMP)
         return;
     look(SIM_CLOCKS);
     if (jumps)

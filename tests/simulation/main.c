@@ -111,8 +111,10 @@ static void print_counts(const struct sim_totals *totals)
            "late grants %llu; quarantines %llu; handed over %llu; undos dropped %llu\n",
            totals->acquired, totals->renewed, totals->healed, totals->lost[1], totals->lost[2], totals->lost[3],
            totals->lost[4], totals->late_grants, totals->quarantines, totals->hand_offs, totals->undos_dropped);
-    printf("  readers with others %llu; on several resources %llu; permits %llu\n", totals->together, totals->several,
-           totals->permits);
+    printf(
+        "  readers with others %llu; on several resources %llu; permits %llu; worlds of idle clients %llu, with %llu "
+        "jumps of clocks\n",
+        totals->together, totals->several, totals->permits, totals->idle, totals->jumps);
     printf("  with a fencing token %llu; out of order after nodes had forgotten, by clocks that differ: %llu\n",
            totals->fenced, totals->disordered);
     printf("  faults:");

@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "quorum/attest.h"
+#include "src/client/client.h"
 #include "world.h"
 
 const char *const sim_fault_names[SIM_FAULTS] = {
-    "break", "partition", "hang", "restart", "promote", "refuse", "unscript", "pause", "lag",   "crash",
-    "close", "cancel",    "slow", "drift",   "partial", "flush",  "failover", "swap",  "evict", "foreign"};
+    "break",  "partition", "hang",  "restart", "promote", "refuse",   "unscript", "pause", "lag",     "crash", "close",
+    "cancel", "slow",      "drift", "partial", "flush",   "failover", "swap",     "evict", "foreign", "jump"};
 const char *const sim_beyond_names[SIM_BEYONDS] = {"within", "rate", "jump", "stop", "unguarded", "max-ttl"};
 
 static struct sim_random *stream(enum sim_fault fault)
@@ -288,6 +289,35 @@ static void evict(struct sim_random *random)
     sim_world->forgotten = sim_world->forgotten || evicted;
 }
 
+/* The client has a sample of the server's clock, and has dealt with its last jump. */
+static bool knows_clock(const struct sim_process *process, const struct sim_node *node)
+{
+    const struct rl_nodes *nodes = process->client ? process->client->nodes : NULL;
+    if (!nodes || strcmp(nodes->node[node->index].server.run_id, node->server.run_id) != 0)
+        return false;
+    const struct quorum_clock_node *known = &nodes->clock_watch.node[node->index];
+    int64_t off = (int64_t)sim_clock_read(&node->clock, sim_world->now) - (int64_t)sim_process_clock(process);
+    int64_t most = 3 * (int64_t)QUORUM_SECOND; /* less than a jump */
+    return known->known && !known->direction && off > known->offset.low - most && off < known->offset.high + most;
+}
+
+/* By more than clocks can drift in a minute. No client has looked for so long that a request from before, whose grant
+ * relies on that sample, has timed out. One clock at a time: if a majority jumped, each client would blame its own. */
+static void jump_unseen(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    quorum_duration by = draw(random, 5 * QUORUM_SECOND, 5 * QUORUM_SECOND + 2 * max_ttl());
+    if (!node->up || node->hung || sim_world->now - node->looked < 4 * QUORUM_SECOND)
+        return;
+    for (unsigned i = 0; i < sim_world->config.processes * sim_world->config.nodes; i++)
+        if (!knows_clock(&sim_world->processes[i / sim_world->config.nodes],
+                         &sim_world->nodes[i % sim_world->config.nodes]))
+            return;
+    SIM_TRACE(sim_node_name(node), "its clock jumps by %.0f ms, and no client looks", (double)by / 1e6);
+    sim_world->totals->jumps++;
+    sim_clock_jump(&node->clock, sim_world->now, (int64_t)by);
+}
+
 /* -------------------------------------------------------------------------------------------------- foreign clients */
 
 static void execute(struct sim_node *node, size_t count, const struct resp_argument *words)
@@ -338,7 +368,8 @@ static void hold_as_foreigner(struct sim_random *random)
 static void pause_process(struct sim_random *random)
 {
     struct sim_process *process = any_process(random);
-    quorum_duration time = draw(random, QUORUM_MILLISECOND, max_ttl() + QUORUM_SECOND);
+    bool idle = sim_world->config.idle; /* then a lock is held for long, and only a long pause matters */
+    quorum_duration time = draw(random, idle ? max_ttl() / 4 : QUORUM_MILLISECOND, max_ttl() + QUORUM_SECOND);
     if (!process->alive || process->paused_until > sim_world->now)
         return;
     SIM_TRACE(sim_client_name(process), "stands still for %.0f ms", (double)time / 1e6);
@@ -476,6 +507,7 @@ static void (*const handlers[SIM_FAULTS])(struct sim_random *) = {
     [SIM_FAULT_SWAP] = swap_databases,
     [SIM_FAULT_EVICT] = evict,
     [SIM_FAULT_FOREIGN] = hold_as_foreigner,
+    [SIM_FAULT_JUMP] = jump_unseen,
 };
 
 static void befall(void *subject, uint64_t fault)

@@ -209,6 +209,8 @@ static void execute_one(struct sim_link *link, size_t count, struct resp_argumen
     struct resp_argument undone = note_tokens(link, count, words);
     sim_server_execute(&node->server, &link->session, count, words, sim_node_clock(node), &node->reply);
     sim_world->totals->commands++;
+    if (sim_text_is(words[0], "TIME"))
+        node->looked = sim_world->now;
     note_undo(link, count, words, node->reply.data[answer] != '-');
     if (undone.data)
         sim_check_executed(node, undone);

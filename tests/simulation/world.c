@@ -126,6 +126,43 @@ static void let_differ(struct sim_config *config)
     config->fault_every[SIM_FAULT_RESTART] = QUORUM_SECOND;
 }
 
+/*
+ * Locks that are held for long, by clients that come back after up to minutes. What the nodes lose meanwhile no client
+ * sees. A clock may jump if all clients have a sample of it from before; a new client has none, so no client is new.
+ */
+static void be_idle(struct sim_config *config, struct sim_random *random)
+{
+    static const enum sim_fault losses[] = {SIM_FAULT_FLUSH, SIM_FAULT_FAILOVER, SIM_FAULT_SWAP, SIM_FAULT_EVICT,
+                                            SIM_FAULT_RESTART};
+    bool jump = sim_random_chance(random, 400);
+    config->idle = true;
+    config->max_ttl_ms = jump ? 30000 : sim_random_chance(random, 500) ? 2000 : 5000;
+    config->ttl_ms[0] = config->ttl_ms[1] = config->ttl_ms[2] = config->max_ttl_ms;
+    config->think = sim_random_log(random, 2 * QUORUM_SECOND, 30 * QUORUM_SECOND);
+    config->hold = config->max_ttl_ms * QUORUM_MILLISECOND / 2;
+    config->resources = (unsigned)sim_random_between(random, 1, 2);
+    config->operations = (unsigned)sim_random_between(random, 100, 400);
+    for (unsigned i = 0; i < sizeof losses / sizeof *losses; i++) {
+        config->faults |= sim_random_chance(random, 500) ? 1u << losses[i] : 0;
+        config->fault_every[losses[i]] = sim_random_log(random, 1, 8) * quarantine_of(config) / config->nodes;
+    }
+    config->faults |= 1u << SIM_FAULT_PAUSE;
+    config->fault_every[SIM_FAULT_PAUSE] = 10 * QUORUM_SECOND;
+    if (!jump)
+        return;
+    config->processes = config->processes < 3 ? config->processes : 3;
+    config->think = sim_random_between(random, 5, 30) * QUORUM_SECOND;
+    config->slots = 1;
+    config->faults |= 1u << SIM_FAULT_JUMP;
+    config->faults &= ~(1u << SIM_FAULT_CRASH | 1u << SIM_FAULT_CLOSE);
+    config->fault_every[SIM_FAULT_JUMP] = QUORUM_SECOND;
+}
+
+bool sim_config_is_idle(const struct sim_config *config, unsigned process)
+{
+    return config->idle && (process % 3 || config->faults & 1u << SIM_FAULT_JUMP);
+}
+
 void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without)
 {
     struct sim_random random = sim_random_stream(seed, 1);
@@ -147,6 +184,8 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
     go_beyond(config);
     if (beyond == SIM_WITHIN && sim_random_chance(&random, 200))
         let_differ(config);
+    else if (beyond == SIM_WITHIN && sim_random_chance(&random, 250))
+        be_idle(config, &random);
     config->faults &= ~without;
 }
 
@@ -161,6 +200,10 @@ enum phase { STORM, CALM, SETTLE, PROBE, CLOSING, OVER };
 
 #define TICK       (20 * QUORUM_MILLISECOND)
 #define STORM_MOST (60 * QUORUM_SECOND)
+#define IDLE_MOST  (20 * STORM_MOST)
+
+/* By then the heartbeat of an idle client has found the links that broke without notice. */
+#define LINKS_SEEN (65 * QUORUM_SECOND)
 
 static struct {
     enum phase phase;
@@ -230,7 +273,7 @@ static bool is_used(unsigned resource)
 static void probe(void)
 {
     struct sim_process *process = &sim_world->processes[0], *other = &sim_world->processes[1];
-    if (!is_at_rest())
+    if (!is_at_rest() || sim_world->now - course.calm_since < LINKS_SEEN)
         return;
     while (course.probed < SIM_NAMES && !is_used(course.probed))
         course.probed++;
@@ -241,7 +284,7 @@ static void probe(void)
         sim_agent_probe(process, together ? 0 : course.probed - 1, together);
         if (together)
             sim_agent_probe(other, 0, true);
-    } else if (sim_world->now - course.since > quarantine_of(&sim_world->config) + 10 * QUORUM_SECOND) {
+    } else if (sim_world->now - course.since > quarantine_of(&sim_world->config) + LINKS_SEEN + 10 * QUORUM_SECOND) {
         sim_violate(SIM_LIVE, "clients 1 and 2 find no quorum, long after everything was repaired");
     }
 }
@@ -265,7 +308,8 @@ static void close_all(void)
 
 static void storm(void)
 {
-    if (sim_world->operations < sim_world->config.operations && sim_world->now <= STORM_MOST)
+    quorum_duration most = sim_world->config.idle ? IDLE_MOST : STORM_MOST;
+    if (sim_world->operations < sim_world->config.operations && sim_world->now <= most)
         return;
     sim_nemesis_rest();
     enter(CALM);
@@ -364,6 +408,7 @@ struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, boo
     }
     struct sim_violation violation = world->violation;
     totals->worlds++;
+    totals->idle += config->idle;
     totals->operations += world->operations;
     totals->virtual_ns += world->now - QUORUM_SECOND;
     end();

@@ -47,6 +47,7 @@ enum sim_fault {
     SIM_FAULT_SWAP,      /* a node's databases are exchanged under open connections */
     SIM_FAULT_EVICT,     /* a node with an evicting maxmemory-policy evicts keys */
     SIM_FAULT_FOREIGN,   /* a client of another library holds a lock, and publishes nothing when it releases */
+    SIM_FAULT_JUMP,      /* a node's clock jumps while no client looks; each has a sample of it from before */
     SIM_FAULTS
 };
 
@@ -135,6 +136,7 @@ struct sim_node {
     struct sim_keyspace snapshot; /* the data after a restart from an old copy, or of an outdated replica */
     struct sim_keyspace other;    /* database 1 */
     struct sim_clock clock;       /* wall clock */
+    quorum_time looked;           /* when a client last sampled the clock, in true time */
     bool up;
     bool hung;
     quorum_duration slow; /* additional delay */
@@ -248,6 +250,7 @@ struct sim_config {
     uint32_t faults; /* bits */
     uint32_t max_ttl_ms;
     uint32_t ttl_ms[3];    /* the ttls of locks */
+    bool idle;             /* most clients are idle for most of the time */
     bool differ;           /* every second client has a smaller max_ttl_ms, which is the ttl of its locks */
     unsigned fence;        /* per mille: with a fencing token */
     unsigned shared;       /* per mille of the acquires: with other readers */
@@ -301,6 +304,8 @@ struct sim_totals {
     unsigned long long commands;
     unsigned long long faults[SIM_FAULTS];
     unsigned long long beyond; /* faults beyond the assumptions */
+    unsigned long long jumps;  /* of clocks, while no client looked */
+    unsigned long long idle;   /* worlds of idle clients */
     unsigned long long lost[5];
     unsigned long long renewed;
     unsigned long long healed;
@@ -377,6 +382,9 @@ void sim_trace(const char *who, const char *format, ...) __attribute__((format(p
 
 /* True when processes are no longer replaced. */
 bool sim_is_closing(void);
+
+/* The process uses its client now and then. */
+bool sim_config_is_idle(const struct sim_config *config, unsigned process);
 
 /* network.c */
 void sim_packet_drop(const struct sim_event *event); /* frees the data of an event that will not happen */

@@ -49,9 +49,10 @@ void actor_trust(const void *nodes)
 {
     redlock_client *client;
     redlock_result result;
-    if (redlock_connect(nodes, NULL, &client, &result) != REDLOCK_OK || redlock_trust(client, &result) != REDLOCK_OK)
+    if (redlock_connect(nodes, NULL, &client, &result) != REDLOCK_OK ||
+        redlock_trust(client, NULL, &result) != REDLOCK_OK)
         actor_fail("the nodes are not trusted", redlock_result_text(&result));
-    redlock_close(&client, NULL);
+    redlock_close(&client, NULL, NULL);
 }
 
 void *actor_share_memory(size_t size)

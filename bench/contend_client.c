@@ -86,7 +86,7 @@ static void run_blocking(void)
         if (me.contest->hold > 0)
             sleep_until(me.acquired + me.contest->hold);
         witness_end();
-        me.account->failures += redlock_release(&me.lock, &result) != REDLOCK_OK;
+        me.account->failures += redlock_release(&me.lock, NULL, &result) != REDLOCK_OK;
     }
 }
 
@@ -104,7 +104,7 @@ static void on_released(redlock_client *client, const redlock_result *result, vo
 static void release(void)
 {
     witness_end();
-    if (redlock_release_async(&me.lock, on_released, NULL) != REDLOCK_OK)
+    if (redlock_release_async(&me.lock, NULL, on_released, NULL) != REDLOCK_OK)
         actor_fail("a release", "not accepted");
 }
 
@@ -197,7 +197,7 @@ static void on_closed(redlock_client *client, const redlock_result *result, void
 
 static void close_asynchronous(void)
 {
-    redlock_close_async(&me.client, on_closed, NULL);
+    redlock_close_async(&me.client, NULL, on_closed, NULL);
     ev_run(me.loop, 0);
 }
 
@@ -247,5 +247,5 @@ void contend(const void *argument)
     if (contest->api == ASYNCHRONOUS)
         close_asynchronous();
     else
-        redlock_close(&me.client, NULL);
+        redlock_close(&me.client, NULL, NULL);
 }

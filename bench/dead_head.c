@@ -40,8 +40,8 @@ static void be_holder(const void *nodes)
     while (!atomic_load(&arena->release))
         usleep(POLL_US);
     atomic_store(&arena->released, clock_now());
-    redlock_release(&lock, NULL);
-    redlock_close(&client, NULL);
+    redlock_release(&lock, NULL, NULL);
+    redlock_close(&client, NULL, NULL);
 }
 
 static void be_waiter(const void *nodes)
@@ -49,8 +49,8 @@ static void be_waiter(const void *nodes)
     redlock_client *client = actor_connect(nodes);
     redlock_lock *lock = acquire(client);
     atomic_store(&arena->acquired, clock_now());
-    redlock_release(&lock, NULL);
-    redlock_close(&client, NULL);
+    redlock_release(&lock, NULL, NULL);
+    redlock_close(&client, NULL, NULL);
 }
 
 static uint64_t play(const char *nodes)

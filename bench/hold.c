@@ -59,7 +59,7 @@ static void on_probe_acquired(redlock_client *from, redlock_lock *lock, const re
 {
     (void)from, (void)result, (void)data;
     histogram_add(&phase->acquire, clock_now() - probe_started);
-    if (lock && redlock_release_async(&lock, on_probe_released, NULL) == REDLOCK_OK)
+    if (lock && redlock_release_async(&lock, NULL, on_probe_released, NULL) == REDLOCK_OK)
         return;
     phase->failures++;
     probing = false;
@@ -172,7 +172,7 @@ static void on_released(redlock_client *from, const redlock_result *result, void
 
 static void release_next(void)
 {
-    if (held > 0 && redlock_release_async(&locks[--held], on_released, NULL) != REDLOCK_OK)
+    if (held > 0 && redlock_release_async(&locks[--held], NULL, on_released, NULL) != REDLOCK_OK)
         fail("a lock", "a release is not accepted");
 }
 
@@ -213,7 +213,7 @@ static void open_client(const char *nodes, uint32_t ttl_ms)
     loop = ev_loop_new(EVFLAG_AUTO);
     if (!loop || redlock_attach(loop, nodes, &options, &client, &result) != REDLOCK_OK)
         fail("no client", loop ? redlock_result_text(&result) : "no loop");
-    redlock_trust_async(client, on_answer, not_trusted); /* the servers are new and cannot have lost a lock */
+    redlock_trust_async(client, NULL, on_answer, not_trusted); /* the servers are new and cannot have lost a lock */
     ev_run(loop, 0);
     redlock_ready_async(client, READY_TIMEOUT_MS, on_answer, not_ready);
     ev_run(loop, 0);
@@ -222,7 +222,7 @@ static void open_client(const char *nodes, uint32_t ttl_ms)
 static void close_client(void)
 {
     static char unconfirmed[] = "closing";
-    redlock_close_async(&client, on_answer, unconfirmed);
+    redlock_close_async(&client, NULL, on_answer, unconfirmed);
     ev_run(loop, 0);
 }
 

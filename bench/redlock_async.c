@@ -35,6 +35,6 @@ void contender_acquire(struct slot *slot)
 void contender_release(struct slot *slot)
 {
     redlock_lock *lock = slot->lock;
-    if (redlock_release_async(&lock, on_released, slot) != REDLOCK_OK)
+    if (redlock_release_async(&lock, NULL, on_released, slot) != REDLOCK_OK)
         redlock_die("a release is not accepted", NULL);
 }

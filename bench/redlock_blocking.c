@@ -17,7 +17,7 @@ bool contender_lock(struct slot *slot)
 bool contender_unlock(struct slot *slot)
 {
     redlock_lock *lock = slot->lock;
-    return redlock_release(&lock, NULL) == REDLOCK_OK;
+    return redlock_release(&lock, NULL, NULL) == REDLOCK_OK;
 }
 
 void contender_open(const char *nodes)
@@ -27,5 +27,5 @@ void contender_open(const char *nodes)
 
 void contender_close(void)
 {
-    redlock_close(&redlock_bench_client, NULL);
+    redlock_close(&redlock_bench_client, NULL, NULL);
 }

@@ -40,9 +40,9 @@ static void trust_nodes(const char *nodes)
     pid_t child = fork();
     if (child == 0) {
         if (redlock_connect(nodes, NULL, &client, &result) != REDLOCK_OK ||
-            redlock_trust(client, &result) != REDLOCK_OK)
+            redlock_trust(client, NULL, &result) != REDLOCK_OK)
             redlock_die("the nodes are not trusted", &result);
-        redlock_close(&client, NULL);
+        redlock_close(&client, NULL, NULL);
         _exit(0);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)

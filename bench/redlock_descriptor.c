@@ -23,5 +23,5 @@ void contender_connect(struct ev_loop *loop, const char *nodes)
 void contender_disconnect(struct ev_loop *loop)
 {
     ev_io_stop(loop, &completions);
-    redlock_close(&redlock_bench_client, NULL);
+    redlock_close(&redlock_bench_client, NULL, NULL);
 }

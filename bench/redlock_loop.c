@@ -32,7 +32,7 @@ static void on_closed(redlock_client *from, const redlock_result *result, void *
 
 void contender_disconnect(struct ev_loop *loop)
 {
-    if (redlock_close_async(&redlock_bench_client, on_closed, loop) != REDLOCK_OK)
+    if (redlock_close_async(&redlock_bench_client, NULL, on_closed, loop) != REDLOCK_OK)
         redlock_die("closing is not accepted", NULL);
     ev_run(loop, 0);
 }

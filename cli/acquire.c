@@ -157,7 +157,7 @@ static int hand_out(const char *resource, redlock_lock **lock, const redlock_res
     if (status == CLI_OK && cli_interrupted() == 0)
         return CLI_OK;
     cli_keeper_end(keeper);
-    redlock_release(lock, NULL);
+    redlock_release(lock, NULL, NULL);
     return status;
 }
 

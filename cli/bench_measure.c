@@ -61,7 +61,7 @@ static void measure_round_trips(struct cli_bench *bench, int64_t deadline_ms)
 
     make_name(bench, name, 0);
     do {
-        if (redlock_query(bench->client, name, 0, &state, &result) != REDLOCK_OK)
+        if (redlock_query(bench->client, name, 0, NULL, &state, &result) != REDLOCK_OK)
             usleep(PAUSE_US);
         for (uint32_t i = 0; i < result.nodes; i++)
             note_reply(&bench->node[i], &result.node[i]);
@@ -114,7 +114,7 @@ static void measure_one(struct cli_bench *bench, const char *name)
     }
     uint64_t acquired = now_us();
     note_acquire(bench, &result, acquired - began);
-    redlock_release(&lock, NULL);
+    redlock_release(&lock, NULL, NULL);
     cli_samples_add(&bench->release, now_us() - acquired);
 }
 

@@ -339,7 +339,7 @@ static void measure(redlock_client *client, const char *resource, struct cli_dia
     redlock_state state;
     redlock_result result;
 
-    redlock_query(client, resource, 0, &state, &result);
+    redlock_query(client, resource, 0, NULL, &state, &result);
     for (uint32_t i = 0; i < result.nodes; i++)
         diagnosis->node[i].round_trip_us = result.node[i].latency_us;
 }
@@ -357,14 +357,14 @@ static void look_again(const char *nodes, const redlock_options *options, const 
     for (int looks = 0; looks < 2; looks++) {
         if (redlock_connect(nodes, options, &client, &result) != REDLOCK_OK)
             return;
-        redlock_query(client, resource, 0, &state, &result);
+        redlock_query(client, resource, 0, NULL, &state, &result);
         for (uint32_t i = 0; i < diagnosis->nodes; i++) {
             struct cli_diagnosed_node *node = &diagnosis->node[i];
             if (redlock_node_status_get(client, i, &status) == REDLOCK_OK && strcmp(status.state, "ready") == 0 &&
                 is_ready(node) && *status.run_id != '\0' && strcmp(status.run_id, node->status.run_id) != 0)
                 memcpy(node->other_server, status.run_id, sizeof(node->other_server));
         }
-        redlock_close(&client, NULL);
+        redlock_close(&client, NULL, NULL);
     }
 }
 
@@ -372,7 +372,7 @@ void cli_diagnose(redlock_client *client, const char *nodes, const redlock_optio
                   struct cli_diagnosis *diagnosis, redlock_result *result)
 {
     memset(diagnosis, 0, sizeof(*diagnosis));
-    redlock_inspect(client, resource, 0, result);
+    redlock_inspect(client, resource, 0, NULL, result);
     diagnosis->nodes = result->nodes;
     diagnosis->quorum = result->quorum;
     if (diagnosis->nodes > 0)

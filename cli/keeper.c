@@ -119,7 +119,7 @@ static void hold(redlock_lock **lock, int signals, int lost, struct cli_keeper_w
     if (wait_for_the_end(*lock, signals, lost, watchdog))
         cli_keeper_watchdog_signal_loss(watchdog);
     cli_keeper_watchdog_end(watchdog);
-    redlock_release(lock, NULL);
+    redlock_release(lock, NULL, NULL);
 }
 
 static void keep(const char *resource, const redlock_acquire_options *options, const char *token, int signals,

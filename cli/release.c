@@ -12,7 +12,7 @@ static int release(redlock_client *client, const char *resource, const char *tok
     char quoted[CLI_QUOTED_SIZE];
     redlock_result result;
 
-    redlock_release_token(client, resource, 0, token, &result);
+    redlock_release_token(client, resource, 0, token, NULL, &result);
     if (result.kept_releases) { /* this process ends before those nodes are connected again */
         result.kept_releases = 0;
         result.text[0] = '\0'; /* is formatted again */

@@ -483,7 +483,7 @@ static int release(struct holder *holder, int status)
     redlock_result result;
 
     holder->run->shared->lost = holder->cut_short;
-    if (redlock_release(&holder->lock, &result) == REDLOCK_OK || status == CLI_LOST)
+    if (redlock_release(&holder->lock, NULL, &result) == REDLOCK_OK || status == CLI_LOST)
         return status;
     if (result.kept_releases) { /* this process ends before those nodes are connected again */
         result.kept_releases = 0;

@@ -211,7 +211,7 @@ static int trust(struct cli_servers *servers, redlock_client *client)
     struct server *dead;
 
     for (int waited_ms = 0; waited_ms < READY_WITHIN_MS; waited_ms += LOOK_MS) {
-        redlock_trust(client, &result);
+        redlock_trust(client, NULL, &result);
         if (result.granted == servers->count)
             return CLI_OK;
         if ((dead = find_dead(servers)) != NULL)
@@ -235,7 +235,7 @@ static int await(struct cli_servers *servers)
         return CLI_SYSTEM;
     }
     int status = trust(servers, client);
-    redlock_close(&client, NULL);
+    redlock_close(&client, NULL, NULL);
     return status;
 }
 

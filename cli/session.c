@@ -153,7 +153,7 @@ void cli_close(redlock_client **client)
 
     if (*client == NULL)
         return;
-    if (redlock_close(client, &result) != REDLOCK_OK)
+    if (redlock_close(client, NULL, &result) != REDLOCK_OK)
         cli_explain("close: %s", redlock_result_text(&result)); /* names the nodes, whose structs are freed */
 }
 
@@ -199,10 +199,10 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
                                  redlock_result *result)
 {
     for (size_t i = 0; i <= how->options.also_count; i++)
-        if (redlock_query(client, resource_at(how, i), 0, state, result) == REDLOCK_OK && !is_free(state, result))
+        if (redlock_query(client, resource_at(how, i), 0, NULL, state, result) == REDLOCK_OK && !is_free(state, result))
             return resource_at(how, i);
     if (how->options.also_count > 0)
-        redlock_query(client, how->resource, 0, state, result);
+        redlock_query(client, how->resource, 0, NULL, state, result);
     return how->resource;
 }
 

@@ -203,7 +203,7 @@ static int show(redlock_client *client, char *const *resources, unsigned rows)
             break;
         }
         look.resource = *resources;
-        redlock_query(client, *resources, 0, &look.state, &look.result);
+        redlock_query(client, *resources, 0, NULL, &look.state, &look.result);
         cli_explain_result(*resources, &look.result);
         if (json)
             write_look(&look);

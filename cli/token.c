@@ -48,7 +48,7 @@ void cli_token_explain_loss(redlock_client *client, const char *resource)
     redlock_state state;
     redlock_result result;
 
-    if (redlock_query(client, resource, 0, &state, &result) != REDLOCK_OK)
+    if (redlock_query(client, resource, 0, NULL, &state, &result) != REDLOCK_OK)
         return;
     if (state.locked && strcmp(state.token, "(shared)") == 0)
         cli_say("%s is shared: only its redlock run can extend or release a reader's lock",

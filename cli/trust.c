@@ -86,7 +86,7 @@ static bool is_confirmed(void)
 static int trust(redlock_client *client)
 {
     redlock_result result;
-    int status = redlock_trust(client, &result);
+    int status = redlock_trust(client, NULL, &result);
 
     cli_explain_result("trust", &result);
     printf("trusted: %u of %u nodes\n", result.granted, result.nodes);
@@ -105,7 +105,7 @@ static int decide(redlock_client *client, const redlock_options *settings)
     redlock_state state;
     redlock_result result;
 
-    redlock_query(client, "redlock-trust", 0, &state, &result); /* waits until each node has replied or failed */
+    redlock_query(client, "redlock-trust", 0, NULL, &state, &result); /* waits until each node has replied or failed */
     cli_explain_result("connecting", &result);
     if (print_nodes(client) == 0) {
         printf(result.status == REDLOCK_OK ? "There is nothing to trust: no node is in quarantine.\n"

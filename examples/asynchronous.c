@@ -23,23 +23,23 @@ static void on_released(redlock_client *client, const redlock_result *result, vo
     struct program *program = arg;
     if (went_well("release", result))
         program->status = EXIT_SUCCESS;
-    redlock_close_async(&client, NULL, NULL);
+    redlock_close_async(&client, NULL, NULL, NULL);
 }
 
 /* Every failure closes the client. The close releases a held lock and lets ev_run() return. */
 static void on_extended(redlock_client *client, const redlock_result *result, void *arg)
 {
     struct program *program = arg;
-    if (!went_well("extend", result) || redlock_release_async(&program->lock, on_released, program) != REDLOCK_OK)
-        redlock_close_async(&client, NULL, NULL);
+    if (!went_well("extend", result) || redlock_release_async(&program->lock, NULL, on_released, program) != REDLOCK_OK)
+        redlock_close_async(&client, NULL, NULL, NULL);
 }
 
 static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     struct program *program = arg;
     program->lock = lock;
-    if (!went_well("acquire", result) || redlock_extend_async(lock, 20000, on_extended, program) != REDLOCK_OK)
-        redlock_close_async(&client, NULL, NULL);
+    if (!went_well("acquire", result) || redlock_extend_async(lock, 20000, NULL, on_extended, program) != REDLOCK_OK)
+        redlock_close_async(&client, NULL, NULL, NULL);
     else
         printf("working on %s\n", redlock_lock_resource(lock, NULL));
 }
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     if (redlock_attach(EV_DEFAULT, nodes, NULL, &client, &result) != REDLOCK_OK)
         return !went_well("attach", &result);
     if (redlock_acquire_async(client, "examples/asynchronous", REDLOCK_WAIT_MS(5000), on_acquired, &program))
-        redlock_close_async(&client, NULL, NULL);
+        redlock_close_async(&client, NULL, NULL, NULL);
     ev_run(EV_DEFAULT, 0);
     return program.status;
 }

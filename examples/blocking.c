@@ -12,7 +12,7 @@ static int complain(const char *what, redlock_result *result)
 static int work_under(redlock_lock *lock, redlock_result *result)
 {
     printf("step 1, with %lld ms left\n", (long long)redlock_validity_ms(lock));
-    if (redlock_extend(lock, 20000, result) != REDLOCK_OK)
+    if (redlock_extend(lock, 20000, NULL, result) != REDLOCK_OK)
         return complain("extend", result);
     printf("extended by %u of %u nodes\n", result->granted, result->nodes);
 
@@ -32,7 +32,7 @@ static int run(redlock_client *client)
     printf("acquired from %u of %u nodes in %.2f ms\n", result.granted, result.nodes, (double)result.elapsed_us / 1000);
 
     int status = work_under(lock, &result);
-    if (redlock_release(&lock, &result) != REDLOCK_OK)
+    if (redlock_release(&lock, NULL, &result) != REDLOCK_OK)
         return complain("release", &result);
     printf("released\n");
     return status;
@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     if (redlock_connect(nodes, NULL, &client, &result) != REDLOCK_OK)
         return complain("connect", &result);
     int status = run(client);
-    if (redlock_close(&client, &result) != REDLOCK_OK)
+    if (redlock_close(&client, NULL, &result) != REDLOCK_OK)
         return complain("close", &result);
     return status;
 }

@@ -58,7 +58,7 @@ static int run(redlock_client *client, const char *store, const char *value, int
     if (stall)
         raise(SIGSTOP); /* after the last check of the validity and before the write: no check can be late enough */
     int status = write_value(store, value, fence);
-    if (redlock_release(&lock, &result) != REDLOCK_OK)
+    if (redlock_release(&lock, NULL, &result) != REDLOCK_OK)
         complain("release", &result); /* after a stall the lock is lost: nothing to repair */
     return status;
 }
@@ -75,7 +75,7 @@ int main(int count, char **arguments)
     if (redlock_connect(getenv("REDLOCK_NODES"), NULL, &client, &result) != REDLOCK_OK)
         return complain("connect", &result);
     int status = run(client, arguments[1], arguments[2], stall);
-    if (redlock_close(&client, &result) != REDLOCK_OK)
+    if (redlock_close(&client, NULL, &result) != REDLOCK_OK)
         complain("close", &result);
     return status;
 }

@@ -46,10 +46,10 @@ static int judge(const redlock_state *state, const redlock_result *result, int e
 static int query_until_free(redlock_client *client, redlock_state *state, redlock_result *result)
 {
     const struct timespec pause = {0, 10000000};
-    int status = redlock_query(client, SELLER_RESOURCE, 0, state, result);
+    int status = redlock_query(client, SELLER_RESOURCE, 0, NULL, state, result);
     for (int again = 0; again < 50 && status == REDLOCK_OK && state->locked_nodes > 0; again++) {
         nanosleep(&pause, NULL);
-        status = redlock_query(client, SELLER_RESOURCE, 0, state, result);
+        status = redlock_query(client, SELLER_RESOURCE, 0, NULL, state, result);
     }
     return status;
 }
@@ -74,7 +74,7 @@ static int connect_and_look(const char *nodes, int expected_missing)
     if (redlock_connect(nodes, &options, &client, &result) != REDLOCK_OK)
         return complain("connect", &result);
     int status = look(client, expected_missing);
-    redlock_close(&client, NULL);
+    redlock_close(&client, NULL, NULL);
     return status;
 }
 

@@ -76,7 +76,7 @@ static enum sale sell_one_locked(const struct seller *seller, redlock_client *cl
     order->acquire_us = result.elapsed_us;
 
     enum sale sale = sell_one(seller, lock, order);
-    if (redlock_release(&lock, &result) != REDLOCK_OK)
+    if (redlock_release(&lock, NULL, &result) != REDLOCK_OK)
         report(seller, NEWS_TROUBLE, "release", redlock_result_text(&result));
     return sale;
 }
@@ -127,7 +127,7 @@ static int run_with_lock(const struct seller *seller)
         return EXIT_FAILURE;
     }
     int status = serve_with_lock(seller, client);
-    redlock_close(&client, NULL);
+    redlock_close(&client, NULL, NULL);
     return status;
 }
 

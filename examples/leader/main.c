@@ -100,7 +100,7 @@ static int take_part(struct candidate *candidate)
     if (status != REDLOCK_OK)
         return status;
     lead(candidate, lock);
-    if (redlock_release(&lock, &result) == REDLOCK_OK)
+    if (redlock_release(&lock, NULL, &result) == REDLOCK_OK)
         say(candidate, "resigned");
     return REDLOCK_OK;
 }
@@ -126,7 +126,7 @@ static int run(struct candidate *candidate)
     signal(SIGTERM, SIG_IGN); /* from here on the cancellation does not exist */
     signal(SIGINT, SIG_IGN);
     redlock_cancellation_destroy(&waiting);
-    if (redlock_close(&candidate->client, &result) != REDLOCK_OK)
+    if (redlock_close(&candidate->client, NULL, &result) != REDLOCK_OK)
         complain("close", &result);
     if (status == REDLOCK_OK || status == REDLOCK_CANCELLED)
         return candidate->failed;

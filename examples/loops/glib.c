@@ -42,7 +42,7 @@ static void on_released(redlock_client *client, const redlock_result *result, vo
 {
     struct program *program = arg;
     program->status = went_well("release", result) ? EXIT_SUCCESS : EXIT_FAILURE;
-    redlock_close_async(&client, on_closed, program);
+    redlock_close_async(&client, NULL, on_closed, program);
 }
 
 /* A failure closes the client, too. redlock_dispatch() needs program->client until the close has ended. */
@@ -51,13 +51,13 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
     struct program *program = arg;
     program->lock = lock;
     if (!went_well("acquire", result)) {
-        redlock_close_async(&client, on_closed, program);
+        redlock_close_async(&client, NULL, on_closed, program);
         return;
     }
     printf("working on %s, with %lld ms left\n", redlock_lock_resource(lock, NULL),
            (long long)redlock_validity_ms(lock));
-    if (redlock_release_async(&program->lock, on_released, program) != REDLOCK_OK)
-        redlock_close_async(&client, on_closed, program);
+    if (redlock_release_async(&program->lock, NULL, on_released, program) != REDLOCK_OK)
+        redlock_close_async(&client, NULL, on_closed, program);
 }
 
 int main(int argc, char **argv)
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     program.completions = g_unix_fd_add(redlock_descriptor(program.client), G_IO_IN, on_readable, &program);
     redlock_client *client = program.client;
     if (redlock_acquire_async(client, "examples/glib", REDLOCK_WAIT_MS(5000), on_acquired, &program) != REDLOCK_OK)
-        redlock_close_async(&client, on_closed, &program);
+        redlock_close_async(&client, NULL, on_closed, &program);
     g_main_loop_run(program.loop);
     g_main_loop_unref(program.loop);
     return program.status;

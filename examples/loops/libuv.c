@@ -39,7 +39,7 @@ static void on_released(redlock_client *client, const redlock_result *result, vo
 {
     struct program *program = arg;
     program->status = went_well("release", result) ? EXIT_SUCCESS : EXIT_FAILURE;
-    redlock_close_async(&client, on_closed, program);
+    redlock_close_async(&client, NULL, on_closed, program);
 }
 
 /* A failure closes the client, too. redlock_dispatch() needs program->client until the close has ended. */
@@ -48,13 +48,13 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
     struct program *program = arg;
     program->lock = lock;
     if (!went_well("acquire", result)) {
-        redlock_close_async(&client, on_closed, program);
+        redlock_close_async(&client, NULL, on_closed, program);
         return;
     }
     printf("working on %s, with %lld ms left\n", redlock_lock_resource(lock, NULL),
            (long long)redlock_validity_ms(lock));
-    if (redlock_release_async(&program->lock, on_released, program) != REDLOCK_OK)
-        redlock_close_async(&client, on_closed, program);
+    if (redlock_release_async(&program->lock, NULL, on_released, program) != REDLOCK_OK)
+        redlock_close_async(&client, NULL, on_closed, program);
 }
 
 int main(int argc, char **argv)
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
     uv_poll_start(&program.completions, UV_READABLE, on_readable);
     redlock_client *client = program.client;
     if (redlock_acquire_async(client, "examples/libuv", REDLOCK_WAIT_MS(5000), on_acquired, &program) != REDLOCK_OK)
-        redlock_close_async(&client, on_closed, &program);
+        redlock_close_async(&client, NULL, on_closed, &program);
     uv_run(uv_default_loop(), UV_RUN_DEFAULT);
     uv_loop_close(uv_default_loop());
     return program.status;

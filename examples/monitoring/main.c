@@ -21,7 +21,7 @@ static void probe(redlock_client *client)
 {
     redlock_lock *lock;
     if (redlock_acquire(client, "examples/monitoring", NULL, &lock, NULL) == REDLOCK_OK)
-        redlock_release(&lock, NULL);
+        redlock_release(&lock, NULL, NULL);
 }
 
 /* The text grows with the number of nodes, and between two calls by some digits. Freed by the caller. */
@@ -103,6 +103,6 @@ int main(int count, char **arguments)
     int listener = listen_on(arguments[1]);
     for (int connection; listener >= 0 && (connection = accept(listener, NULL, NULL)) >= 0; close(connection))
         serve(client, connection);
-    redlock_close(&client, NULL);
+    redlock_close(&client, NULL, NULL);
     return EXIT_FAILURE;
 }

@@ -27,8 +27,10 @@
  *   callbacks     each operation that was started calls its callback exactly once, from the loop or from
  *                 redlock_dispatch(), never from inside the call that started it. A callback may call every function;
  *                 one that redlock_dispatch() runs may not close with redlock_close() or dispatch again.
- *   cancellation  pthread_cancel(3) takes effect when the blocking call has finished. redlock_cancel() ends an acquire
- *                 or adopt early.
+ *   deadlines     every function that waits for nodes has one, relative to the call: wait_ms, or timeout_ms in the
+ *                 redlock_call_options, of which NULL is the default: none. It then returns TIMED_OUT, and CANCELLED
+ *                 after redlock_cancel(). Neither takes back what nodes have executed.
+ *   cancellation  pthread_cancel(3) takes effect when the blocking call has finished.
  *                 Do not cancel the thread that runs an asynchronous client's loop while it runs the loop.
  *   processes     a client belongs to the process that created it. In a forked child every call returns
  *                 REDLOCK_INVALID, except redlock_close() and redlock_close_async(), which free memory and descriptors
@@ -354,6 +356,25 @@ typedef struct redlock_acquire_options {
     (&(const redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), .wait_ms = (milliseconds)})
 #endif
 
+/* How long a call may take, and what ends it early. Start from REDLOCK_CALL_OPTIONS_INIT, or pass NULL. */
+typedef struct redlock_call_options {
+    size_t struct_size;                 /* set by REDLOCK_CALL_OPTIONS_INIT */
+    int64_t timeout_ms;                 /* REDLOCK_FOREVER: as long as the function says. 0: starts, and
+                                           returns without waiting for a node */
+    redlock_cancellation *cancellation; /* NULL: none. Of this client; must outlive the call */
+} redlock_call_options;
+
+#define REDLOCK_CALL_OPTIONS_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(redlock_call_options), REDLOCK_FOREVER, NULL                                                            \
+    }
+
+#ifndef __cplusplus
+/* Call options with this timeout_ms. Live until the end of the enclosing block. */
+#define REDLOCK_TIMEOUT_MS(milliseconds)                                                                               \
+    (&(const redlock_call_options){.struct_size = sizeof(redlock_call_options), .timeout_ms = (milliseconds)})
+#endif
+
 /*
  * The node list of a client: 1 to 32 nodes, separated by commas, with optional spaces. Each node is one of
  *     host   host:port   [::1]:6379   /path/to/socket
@@ -396,10 +417,10 @@ REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, co
  * Takes over a lock by its token, from a handle in this process or another, or from another library
  * (redlock_lock_token(), redlock_query()). It extends the lock on all nodes, once. If a majority still holds the token,
  * the lock belongs to this handle too: valid for its ttl from now (nodes never shorten it), renewed and monitored like
- * any other. The first release ends it for all handles. options: as for an acquire; wait_ms and keep_waiting have no
- * effect; also, permits, shared and fence are INVALID. *lock: the handle, or NULL unless OK. Returns OK, LOST (a
- * majority does not have the token; keys that are left expire), NO_QUORUM, MISCONFIGURED, TOO_SLOW (it is on the nodes,
- * with less than minimum_validity_ms), CANCELLED, INVALID (also: this client already has a handle of the lock),
+ * any other. The first release ends it for all handles. options: as for an acquire; wait_ms is the deadline, 0 for none;
+ * keep_waiting has no effect; also, permits, shared and fence are INVALID. *lock: the handle, or NULL unless OK. Returns
+ * OK, LOST (a majority does not have the token; keys that are left expire), NO_QUORUM, MISCONFIGURED, TOO_SLOW (it is on
+ * the nodes, with less than minimum_validity_ms), TIMED_OUT, CANCELLED, INVALID (also: this client already has a handle of the lock),
  * NO_MEMORY, SYSTEM.
  */
 REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
@@ -409,31 +430,34 @@ REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, cons
  * Releases a lock by its token, without a handle. Waits until every node has replied or timed out. A node that did not
  * get the request gets it when it is reachable again, as long as the client lives. Returns OK (a majority deleted it),
  * LOST (a majority did not have it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its
- * ttl), CANCELLED, INVALID (also: this client has a handle of the lock), NO_MEMORY, SYSTEM.
+ * ttl), TIMED_OUT or CANCELLED (the release goes on in the background), INVALID (also: this client has a handle of the lock), NO_MEMORY, SYSTEM.
  * With the token that redlock_query() reports, of any library, this breaks another holder's lock: another client may
  * acquire it at once; its holder is notified at its next renewal, or at the end of its validity.
  */
 REDLOCK_API int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
-                                      redlock_result *result);
+                                      const redlock_call_options *options, redlock_result *result);
 
 /*
  * Extends the lock to at least ttl_ms from now (0: its present ttl, that of the acquire or of a longer extension), if a
  * majority still holds it. Never shortens it: the later of the old end and the new end counts. cap_ms limits renewals,
  * not extensions. After a failure other than LOST the lock stays valid until its old end. No other thread may release
- * this lock meanwhile. Returns OK, LOST, NO_QUORUM, MISCONFIGURED, TOO_SLOW, CANCELLED, INVALID, NO_MEMORY.
+ * this lock meanwhile. After TIMED_OUT or CANCELLED too, and a majority that replies later still extends it. Returns OK,
+ * LOST, NO_QUORUM, MISCONFIGURED, TOO_SLOW, TIMED_OUT, CANCELLED, INVALID, NO_MEMORY.
  */
-REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result);
+REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, const redlock_call_options *options,
+                               redlock_result *result);
 
 /*
  * Releases the lock. Frees the handle and sets *lock to NULL, even on failure. Waits until a majority has replied: for
  * a late one until it has been silent for silence_limit_ms, and at most for the lock's ttl. A node that did not get the
  * request gets it when it is reachable again. Returns OK (a majority deleted it), LOST (it had expired, or a majority
- * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl), CANCELLED
- * (the client is closing, which releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already
- * released; in a forked child, and on the client's own thread unless the lock was lost, where *lock stays), NO_MEMORY
- * (released, but not confirmed). A callback may release a lost lock in a close, too: that only frees the handle.
+ * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl), TIMED_OUT or
+ * CANCELLED (the release goes on in the background, as long as the client lives; or the client is closing, which
+ * releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already released; bad options, in a forked
+ * child, and on the client's own thread unless the lock was lost, where *lock stays), NO_MEMORY (released, but not
+ * confirmed). A callback may release a lost lock in a close, too: that only frees the handle.
  */
-REDLOCK_API int redlock_release(redlock_lock **lock, redlock_result *result);
+REDLOCK_API int redlock_release(redlock_lock **lock, const redlock_call_options *options, redlock_result *result);
 
 /* ------------------------------------------------------------------------------------------------- asynchronous API */
 
@@ -468,11 +492,15 @@ REDLOCK_API int redlock_adopt_async(redlock_client *client, const char *resource
                                     const redlock_acquire_options *options, const char *token,
                                     redlock_acquire_callback callback, void *arg);
 REDLOCK_API int redlock_release_token_async(redlock_client *client, const char *resource, size_t size,
-                                            const char *token, redlock_callback callback, void *arg);
-REDLOCK_API int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg);
+                                            const char *token, const redlock_call_options *options,
+                                            redlock_callback callback, void *arg);
+REDLOCK_API int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, const redlock_call_options *options,
+                                     redlock_callback callback, void *arg);
 
-/* OK or NO_MEMORY: *lock is NULL and the handle is freed. callback may be NULL. Also for callbacks in a close. */
-REDLOCK_API int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *arg);
+/* OK or NO_MEMORY: *lock is NULL and the handle is freed. Bad options are INVALID, with the reason in the log. callback
+ * may be NULL. Also for callbacks in a close. */
+REDLOCK_API int redlock_release_async(redlock_lock **lock, const redlock_call_options *options,
+                                      redlock_callback callback, void *arg);
 
 /* ---------------------------------------------------------------------------------------- completions by descriptor */
 
@@ -666,10 +694,11 @@ REDLOCK_API int redlock_node_status_get(redlock_client *client, uint32_t node, r
  * in a new deployment, or after all clients have been stopped for max_ttl_ms. Nodes of another deployment, or of
  * another number of nodes, become part of this client's: use this to change the node list or the name. Clients of the
  * old one have no vote on these nodes from then on. Waits until every node has replied or timed out. Returns OK (a
- * majority), NO_QUORUM, MISCONFIGURED, CANCELLED, INVALID (the guard is off), NO_MEMORY.
+ * majority), NO_QUORUM, MISCONFIGURED, TIMED_OUT, CANCELLED, INVALID (the guard is off), NO_MEMORY.
  */
-REDLOCK_API int redlock_trust(redlock_client *client, redlock_result *result);
-REDLOCK_API int redlock_trust_async(redlock_client *client, redlock_callback callback, void *arg);
+REDLOCK_API int redlock_trust(redlock_client *client, const redlock_call_options *options, redlock_result *result);
+REDLOCK_API int redlock_trust_async(redlock_client *client, const redlock_call_options *options,
+                                    redlock_callback callback, void *arg);
 
 /*
  * For diagnosis: tries every command that the library uses, on all nodes, on the keys of this resource, without any
@@ -677,11 +706,12 @@ REDLOCK_API int redlock_trust_async(redlock_client *client, redlock_callback cal
  * server records each refusal in its ACL LOG. Waits until every node has replied or timed out. result: a node is
  * GRANTED, or REFUSED with the commands that the server has renamed or disabled, with the error by which it refuses new
  * locks, or with the missing ACL rules: those for all resources with this prefix. Returns OK
- * (nothing is missing on a majority), NO_QUORUM, MISCONFIGURED, CANCELLED, INVALID, NO_MEMORY.
+ * (nothing is missing on a majority), NO_QUORUM, MISCONFIGURED, TIMED_OUT, CANCELLED, INVALID, NO_MEMORY.
  */
-REDLOCK_API int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result);
+REDLOCK_API int redlock_inspect(redlock_client *client, const char *resource, size_t size,
+                                const redlock_call_options *options, redlock_result *result);
 REDLOCK_API int redlock_inspect_async(redlock_client *client, const char *resource, size_t size,
-                                      redlock_callback callback, void *arg);
+                                      const redlock_call_options *options, redlock_callback callback, void *arg);
 
 /* ------------------------------------------------------------------------------------------------------- statistics */
 
@@ -769,16 +799,16 @@ typedef void (*redlock_query_callback)(redlock_client *client, const redlock_sta
 /*
  * Reads the state of a resource: whether it is locked, on how many nodes, for how long. Waits until every node has
  * replied or timed out. A snapshot: it may change at once. Returns OK (a majority replied), NO_QUORUM, MISCONFIGURED,
- * CANCELLED, INVALID, NO_MEMORY.
+ * TIMED_OUT, CANCELLED, INVALID, NO_MEMORY.
  */
-REDLOCK_API int redlock_query(redlock_client *client, const char *resource, size_t size, redlock_state *state,
-                              redlock_result *result);
+REDLOCK_API int redlock_query(redlock_client *client, const char *resource, size_t size,
+                              const redlock_call_options *options, redlock_state *state, redlock_result *result);
 REDLOCK_API int redlock_query_async(redlock_client *client, const char *resource, size_t size,
-                                    redlock_query_callback callback, void *arg);
+                                    const redlock_call_options *options, redlock_query_callback callback, void *arg);
 
 /*
  * redlock_cancel() ends every operation that has this cancellation in its options, those in progress and those started
- * later, with REDLOCK_CANCELLED, and undoes them on the nodes. It stays cancelled until redlock_cancellation_reset(),
+ * later, with REDLOCK_CANCELLED: an acquire is undone on the nodes, a release goes on in the background. It stays cancelled until redlock_cancellation_reset(),
  * which affects only operations started later. Both may be called from any thread, and from a signal handler. Destroy
  * it when no operation uses it any more, before or after the client is closed; *cancellation becomes NULL.
  * redlock_cancellation_create(): returns OK, INVALID, NO_MEMORY; *cancellation is set only on OK.
@@ -792,7 +822,8 @@ REDLOCK_API void redlock_cancellation_destroy(redlock_cancellation **cancellatio
  * Closes a client. Operations in progress end with REDLOCK_CANCELLED. Held locks are released (leave_locks: left to
  * expire) and their handles freed. Each node gets its timeout to reply to the requests sent; then all memory is freed.
  * *client becomes NULL at once. result: pending_undos, and per node the unconfirmed undos. Returns OK (all undos are
- * confirmed), NO_QUORUM (some are not; their keys will expire), INVALID (NULL, or *client is NULL: already closed;
+ * confirmed), NO_QUORUM (some are not; their keys will expire), TIMED_OUT or CANCELLED (the same, closed early by the
+ * options), INVALID (bad options; NULL, or *client is NULL: already closed;
  * called on the client's own loop thread or in a callback of redlock_dispatch(); an attached client).
  * redlock_close() lets other threads' calls on this client return first; the caller sees to it that no new one starts.
  * See redlock_dispatch() for callbacks that wait.
@@ -800,8 +831,9 @@ REDLOCK_API void redlock_cancellation_destroy(redlock_cancellation **cancellatio
  * (destroy it after the callback), and callback may be NULL; it comes after the client's other callbacks have returned,
  * so do not wait for it in one of them. Another client needs a callback, and redlock_dispatch().
  */
-REDLOCK_API int redlock_close(redlock_client **client, redlock_result *result);
-REDLOCK_API int redlock_close_async(redlock_client **client, redlock_callback callback, void *arg);
+REDLOCK_API int redlock_close(redlock_client **client, const redlock_call_options *options, redlock_result *result);
+REDLOCK_API int redlock_close_async(redlock_client **client, const redlock_call_options *options,
+                                    redlock_callback callback, void *arg);
 
 #ifdef __cplusplus
 }

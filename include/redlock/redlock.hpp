@@ -479,7 +479,7 @@ struct acquire_options {
     milliseconds minimum_validity{0}; /* 0: the client's */
     const redlock::cancellation *cancellation = nullptr;
     bool renewal = true;
-    milliseconds cap{0};           /* renew for at most this long after the acquire; 0: no cap */
+    milliseconds cap{0}; /* renew for at most this long after the acquire; 0: no cap */
     /* No other client gets the lock before this long after the acquire, also if it is released earlier; at most the
      * deployment's max_ttl. 0: none. */
     milliseconds at_least{0};
@@ -653,7 +653,7 @@ struct closer {
     }
     static bool close(connection *closed) noexcept
     {
-        redlock_close(&closed->handle, nullptr);
+        redlock_close(&closed->handle, NULL, nullptr);
         if (closed->handle)
             return false;
         delete closed;
@@ -772,8 +772,9 @@ class lock
     }
     bool extend(milliseconds ttl, result &result) noexcept
     {
-        return detail::guarded(
-            result, [&] { return redlock_extend(native_handle(), detail::count(ttl, "ttl"), &result) == REDLOCK_OK; });
+        return detail::guarded(result, [&] {
+            return redlock_extend(native_handle(), detail::count(ttl, "ttl"), NULL, &result) == REDLOCK_OK;
+        });
     }
 
     /* The lock is empty afterwards, also on failure. */
@@ -786,7 +787,7 @@ class lock
     bool release(result &result) noexcept
     {
         redlock_lock *handle = native_handle();
-        const int status = redlock_release(&handle, &result);
+        const int status = redlock_release(&handle, NULL, &result);
         drop_handle(handle != nullptr);
         return status == REDLOCK_OK;
     }
@@ -848,10 +849,10 @@ class lock
     void drop() noexcept
     {
         redlock_lock *handle = native_handle();
-        if (handle && !waits_ && redlock_release_async(&handle, end_watcher, watcher_.get()) == REDLOCK_OK)
+        if (handle && !waits_ && redlock_release_async(&handle, NULL, end_watcher, watcher_.get()) == REDLOCK_OK)
             watcher_.release(); /* end_watcher() frees it */
         if (handle)
-            redlock_release(&handle, nullptr);
+            redlock_release(&handle, NULL, nullptr);
         drop_handle(handle != nullptr);
     }
 
@@ -1031,7 +1032,7 @@ class client
     {
         return detail::guarded(result, [&] {
             return redlock_release_token(native_handle(), detail::bytes(resource), resource.size(),
-                                         detail::text(token, "token"), &result) == REDLOCK_OK;
+                                         detail::text(token, "token"), NULL, &result) == REDLOCK_OK;
         });
     }
 
@@ -1060,7 +1061,8 @@ class client
     std::optional<redlock::state> query(std::string_view resource, result &result) const noexcept
     {
         redlock::state state;
-        if (redlock_query(native_handle(), detail::bytes(resource), resource.size(), &state, &result) != REDLOCK_OK)
+        if (redlock_query(native_handle(), detail::bytes(resource), resource.size(), NULL, &state, &result) !=
+            REDLOCK_OK)
             return std::nullopt;
         return state;
     }
@@ -1089,7 +1091,7 @@ class client
     }
     bool trust(result &result) const noexcept
     {
-        return redlock_trust(native_handle(), &result) == REDLOCK_OK;
+        return redlock_trust(native_handle(), NULL, &result) == REDLOCK_OK;
     }
 
     /* Tries every command that the library uses, without any effect; nodes() then reports the missing permissions. */
@@ -1101,7 +1103,7 @@ class client
     }
     bool inspect(std::string_view resource, result &result) const noexcept
     {
-        return redlock_inspect(native_handle(), detail::bytes(resource), resource.size(), &result) == REDLOCK_OK;
+        return redlock_inspect(native_handle(), detail::bytes(resource), resource.size(), NULL, &result) == REDLOCK_OK;
     }
 
     /* For an event loop: readable while callbacks of asynchronous functions wait for dispatch(). Those functions are the
@@ -1155,7 +1157,7 @@ class client
     bool close(result &result) noexcept
     {
         redlock_client *none = nullptr;
-        const int status = redlock_close(connection_ ? &connection_->handle : &none, &result);
+        const int status = redlock_close(connection_ ? &connection_->handle : &none, NULL, &result);
         connection_.reset();
         return status == REDLOCK_OK;
     }
@@ -1195,7 +1197,7 @@ class client
     void drop() noexcept
     {
         if (connection_)
-            redlock_close(&connection_->handle, nullptr);
+            redlock_close(&connection_->handle, NULL, nullptr);
         connection_.reset();
     }
 
@@ -1584,7 +1586,7 @@ class async_client : public client
         auto started = begin(std::move(handler), "release");
         redlock_lock *handle = detail::lock_maker::take(released, started->watch);
         result why;
-        if (accept(redlock_release_async(&handle, operation::on_done, started.get()), why))
+        if (accept(redlock_release_async(&handle, NULL, operation::on_done, started.get()), why))
             started.release();
         else
             operation::reject(std::move(started), why);

@@ -663,8 +663,7 @@ static void acquire_on_deadline(struct rl_timer *timer)
         rl_timer_set(&operation->client->core.timers, timer, rl_now() + QUORUM_MILLISECOND);
         return;
     }
-    acquire_stop(operation);
-    rl_operation_complete(operation, REDLOCK_TIMED_OUT);
+    rl_operation_cut(operation, REDLOCK_TIMED_OUT);
 }
 
 static void acquire_count(const struct rl_acquire *acquire, const redlock_result *result)
@@ -710,7 +709,7 @@ static unsigned first_slot(const struct rl_acquire *acquire, struct rl_text sema
 }
 
 static void acquire_begin(struct rl_acquire *acquire, const redlock_acquire_options *options,
-                          const struct rl_caller *caller, const struct rl_names *names)
+                          const struct rl_names *names)
 {
     struct rl_operation *operation = &acquire->base;
     int status;
@@ -720,7 +719,7 @@ static void acquire_begin(struct rl_acquire *acquire, const redlock_acquire_opti
     operation->timer.fire = acquire->wait ? acquire_on_deadline : acquire_on_reconnecting_late;
     if (options->wait_ms > 0)
         rl_operation_wait(operation, options->wait_ms);
-    if (rl_operation_heed(operation, options->cancellation, caller) || acquire_is_reentry(acquire, names))
+    if (acquire_is_reentry(acquire, names))
         return;
     operation->lease = acquire_create_lease(acquire, names, &status);
     if (!operation->lease) {
@@ -777,8 +776,6 @@ static void acquire_start(struct rl_operation *operation, const struct rl_argume
     struct rl_names names;
     int status = rl_options_read_acquire(arguments->options, defaults, &options, &why);
     if (!status)
-        status = rl_cancellation_check(operation->client, options.cancellation, &why);
-    if (!status)
         status = rl_names_read(&names, arguments->resource, &options, defaults, &why);
     if (status) {
         rl_operation_refuse(operation, &why);
@@ -787,7 +784,7 @@ static void acquire_start(struct rl_operation *operation, const struct rl_argume
     if (options.shared)
         options.fence = 0;
     acquire_set_options(acquire, &options, arguments->caller.owner);
-    acquire_begin(acquire, &options, &arguments->caller, &names);
+    acquire_begin(acquire, &options, &names);
 }
 
 const struct rl_operation_type rl_acquire = {.size = sizeof(struct rl_acquire),

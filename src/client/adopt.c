@@ -76,13 +76,11 @@ static struct rl_round *adopt_create_round(struct rl_lease *lease, const redlock
     return rl_round_create(locks, lease, RL_COMMAND_EXTEND, &terms);
 }
 
-static void adopt_begin(struct adopt *adopt, const redlock_acquire_options *options, const struct rl_caller *caller,
-                        const char *resource, size_t size, struct rl_text token)
+static void adopt_begin(struct adopt *adopt, const redlock_acquire_options *options, const char *resource, size_t size,
+                        struct rl_text token)
 {
     int status;
     struct rl_operation *operation = &adopt->base;
-    if (rl_operation_heed(operation, options->cancellation, caller))
-        return;
     operation->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
     if (operation->lease)
         rl_operation_start_round(operation, adopt_create_round(operation->lease, options), adopt_decided);
@@ -121,15 +119,13 @@ static void adopt_start(struct rl_operation *operation, const struct rl_argument
     if (!status && options.shared)
         status = rl_result_fail(&why, REDLOCK_INVALID, "a shared lock cannot be adopted");
     if (!status)
-        status = rl_cancellation_check(client, options.cancellation, &why);
-    if (!status)
         status = adopt_check(client, arguments->resource, &size, arguments->token, bytes, &token, &why);
     if (status) {
         rl_operation_refuse(operation, &why);
         return;
     }
     adopt->terms = rl_options_terms(&options, rl_owner_of(&options, arguments->caller.owner), &client->core.options);
-    adopt_begin(adopt, &options, &arguments->caller, arguments->resource, size, token);
+    adopt_begin(adopt, &options, arguments->resource, size, token);
 }
 
 const struct rl_operation_type rl_adopt = {

@@ -387,15 +387,28 @@ static bool client_leaves_loop(redlock_client *client)
     return true;
 }
 
+/* Whether the close waits for nodes no longer, although not all of them have replied. */
+static int client_closes_early(const redlock_client *client, quorum_time now)
+{
+    if (rl_cancellation_ends(client->closing_cancellation, client->closing_changes))
+        return REDLOCK_CANCELLED;
+    return now >= client->closing_due ? REDLOCK_TIMED_OUT : REDLOCK_OK;
+}
+
 static bool client_is_done(redlock_client *client)
 {
     quorum_time now = rl_now(), wake = now + 10 * QUORUM_MILLISECOND;
-    bool done = !client->operations.first && !client->operations.completed && !client->locks.leases.noticed;
+    bool ended = !client->operations.first && !client->operations.completed && !client->locks.leases.noticed;
+    bool drained = true;
     for (unsigned i = 0; i < client->nodes->count; i++)
-        done = rl_node_is_drained(&client->nodes->node[i], client->closing_since, now) && done;
-    if (!done)
-        rl_timer_set(&client->core.timers, &client->close_timer, wake);
-    return done;
+        drained = rl_node_is_drained(&client->nodes->node[i], client->closing_since, now) && drained;
+    client->closing_early = drained ? REDLOCK_OK : client_closes_early(client, now);
+    if (ended && (drained || client->closing_early))
+        return true;
+    if (wake > client->closing_due && client->closing_due > now)
+        wake = client->closing_due;
+    rl_timer_set(&client->core.timers, &client->close_timer, wake);
+    return false;
 }
 
 static void client_fill_close_result(redlock_client *client, redlock_result *result)
@@ -424,7 +437,8 @@ static bool client_finish_if_closed(redlock_client *client)
     rl_timer_stop(&client->core.timers, &client->close_timer);
     client_drop_all(client);
     result.pending_undos = client->locks.pending_undos;
-    result.status = result.cause = client->locks.pending_undos ? REDLOCK_NO_QUORUM : REDLOCK_OK;
+    int unconfirmed = client->closing_early ? client->closing_early : REDLOCK_NO_QUORUM;
+    result.status = result.cause = client->locks.pending_undos ? unconfirmed : REDLOCK_OK;
     if (result.status)
         redlock_result_text(&result);
     bool stays = client->loop_thread;
@@ -445,9 +459,13 @@ static void on_close_timer(struct rl_timer *timer)
     (void)timer; /* it only wakes the loop: client_on_prepare() checks */
 }
 
-int rl_client_close(redlock_client *client, redlock_callback callback, void *arg)
+int rl_client_close(const struct rl_arguments *arguments, redlock_callback callback, void *arg)
 {
+    redlock_client *client = arguments->client;
     assert(!client->core.closing);
+    client->closing_due = arguments->caller.due;
+    client->closing_cancellation = arguments->call.cancellation;
+    client->closing_changes = arguments->caller.changes;
     client->core.closing = true;
     client->closing_since = rl_now();
     client->closed = callback;

@@ -54,6 +54,10 @@ struct redlock_client {
 
     struct rl_timer close_timer; /* closing: wakes the loop to check whether the nodes are done */
     quorum_time closing_since;
+    quorum_time closing_due;                    /* closes early then; QUORUM_NEVER: at its end only */
+    redlock_cancellation *closing_cancellation; /* NULL: none */
+    uint64_t closing_changes;                   /* the cancellation's, when the close was called */
+    int closing_early;                          /* the status of a close that ends early; otherwise REDLOCK_OK */
     redlock_callback closed;
     void *closed_arg;
 };
@@ -73,9 +77,9 @@ void rl_client_destroy(redlock_client *client);
 /* The same for an attached client in a forked child; in a callback, after it has returned. */
 void rl_client_drop(redlock_client *client);
 
-/* Closes the client. The callback of an attached client is its last, with a NULL client. With a loop thread the client
- * stays until rl_client_free(). */
-int rl_client_close(redlock_client *client, redlock_callback callback, void *arg);
+/* Closes the client in the arguments. The callback of an attached client is its last, with a NULL client. With a loop
+ * thread the client stays until rl_client_free(). */
+int rl_client_close(const struct rl_arguments *arguments, redlock_callback callback, void *arg);
 void rl_client_free(redlock_client *client);
 
 /* What the close does with a lock that is released meanwhile. */

@@ -15,10 +15,20 @@ static void extend_decided(struct rl_round *round)
     rl_operation_complete(operation, over ? REDLOCK_LOST : rl_result_status(round->rules.verdict));
 }
 
+/* The requests are on their way: a majority that replies later still extends the lock. */
+static void extend_stop(struct rl_operation *operation)
+{
+    if (!operation->round)
+        return;
+    operation->round->decided = NULL;
+    rl_round_stop_waiting(operation->round, "no reply when the call ended");
+}
+
 static void extend_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     (void)returned;
-    result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
+    if (operation->lease) /* it was started */
+        result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
 }
 
 struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
@@ -55,4 +65,4 @@ static void extend_start(struct rl_operation *operation, const struct rl_argumen
 }
 
 const struct rl_operation_type rl_extend = {
-    .size = sizeof(struct rl_operation), .start = extend_start, .report = extend_report};
+    .size = sizeof(struct rl_operation), .start = extend_start, .stop = extend_stop, .report = extend_report};

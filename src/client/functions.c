@@ -19,6 +19,7 @@
 #include "src/client/loop_thread.h"
 #include "src/client/options.h"
 #include "src/client/posted.h"
+#include "src/core/clock.h"
 #include "src/core/process.h"
 #include "src/core/result.h"
 
@@ -27,10 +28,14 @@ static redlock_client *client_of(const redlock_lock *lock)
     return lock ? lock->lease->locks->client : NULL;
 }
 
+/* A call of an adopt or acquire has its limits in the options of that. */
 static struct rl_caller caller_of(struct rl_owner owner, const struct rl_arguments *arguments)
 {
-    const redlock_cancellation *cancellation = arguments->options ? arguments->options->cancellation : NULL;
-    return (struct rl_caller){owner, cancellation ? atomic_load(&cancellation->changes) : 0};
+    const redlock_call_options *call = &arguments->call;
+    struct rl_caller caller = {owner, QUORUM_NEVER, call->cancellation ? atomic_load(&call->cancellation->changes) : 0};
+    if (call->timeout_ms >= 0 && (uint64_t)call->timeout_ms < QUORUM_NEVER / QUORUM_MILLISECOND)
+        caller.due = quorum_time_add(rl_now(), (quorum_duration)call->timeout_ms * QUORUM_MILLISECOND);
+    return caller;
 }
 
 /* ---------------------------------------------------------------------------------------------------- asynchronous */
@@ -65,6 +70,16 @@ static int enter_async(redlock_client *client, bool may_close)
     else
         return REDLOCK_OK;
     return REDLOCK_INVALID;
+}
+
+/* For a function that must not take its argument if the options are bad. */
+static int check_async(redlock_client *client, const redlock_call_options *call)
+{
+    int status = rl_call_options_check(client, call, NULL);
+    if (status)
+        rl_client_complain(client, "bad call options: they must start from REDLOCK_CALL_OPTIONS_INIT, with a "
+                                   "timeout_ms of 0, more, or REDLOCK_FOREVER, and a cancellation of this client");
+    return status;
 }
 
 static int start_entered(const struct rl_operation_type *type, struct rl_arguments *arguments,
@@ -172,6 +187,12 @@ static int enter_blocking_on(const redlock_lock *lock, redlock_result *result)
     return enter_blocking(client_of(lock), result);
 }
 
+static int enter_release(const redlock_lock *lock, const redlock_call_options *call, redlock_result *result)
+{
+    int status = enter_blocking_on(lock, result);
+    return status ? status : rl_call_options_check(client_of(lock), call, result);
+}
+
 static int wait_entered(const struct rl_operation_type *type, struct rl_arguments *arguments, struct wanted wanted)
 {
     struct blocking_call call = {
@@ -204,39 +225,53 @@ int rl_client_ask(redlock_client *client, int (*ask)(void *data), void *data)
 
 /* ------------------------------------------------------------------------------------------------------- functions */
 
-#define ON_RESOURCE(...) (&(struct rl_arguments){.client = client, .resource = resource, __VA_ARGS__})
+#define NO_LIMITS        .call = REDLOCK_CALL_OPTIONS_INIT
+#define LIMITS           .call = rl_call_options_known(options)
+#define LIMITS_OF(known) .call = {sizeof(redlock_call_options), REDLOCK_FOREVER, (known).cancellation}
+#define ON_CLIENT(...)   (&(struct rl_arguments){.client = client, __VA_ARGS__})
+#define ON_RESOURCE(...) ON_CLIENT(.resource = resource, __VA_ARGS__)
 #define ON_LOCK(...)     (&(struct rl_arguments){.client = client_of(lock), .lock = lock, __VA_ARGS__})
+
+/* An adoption is one round, so wait_ms, by which an acquire tries again, is no more than its deadline. */
+static redlock_call_options limits_of_adopt(const redlock_acquire_options *options)
+{
+    redlock_call_options call = REDLOCK_CALL_OPTIONS_INIT;
+    call.cancellation = options->cancellation;
+    if (options->wait_ms > 0)
+        call.timeout_ms = options->wait_ms;
+    return call;
+}
 
 int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_result *result)
 {
-    return wait_for(&rl_ready, &(struct rl_arguments){.client = client, .wait_ms = wait_ms},
-                    (struct wanted){.result = result});
+    return wait_for(&rl_ready, ON_CLIENT(.wait_ms = wait_ms, NO_LIMITS), (struct wanted){.result = result});
 }
 
 int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg)
 {
-    return start(&rl_ready, &(struct rl_arguments){.client = client, .wait_ms = wait_ms}, to_result(callback, arg));
+    return start(&rl_ready, ON_CLIENT(.wait_ms = wait_ms, NO_LIMITS), to_result(callback, arg));
 }
 
 int redlock_acquire(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                     redlock_lock **lock, redlock_result *result)
 {
     const redlock_acquire_options known = rl_options_known(options);
-    return wait_for(&rl_acquire, ON_RESOURCE(.options = &known), (struct wanted){.result = result, .lock = lock});
+    return wait_for(&rl_acquire, ON_RESOURCE(.options = &known, LIMITS_OF(known)),
+                    (struct wanted){.result = result, .lock = lock});
 }
 
 int redlock_acquire_async(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                           redlock_acquire_callback callback, void *arg)
 {
     const redlock_acquire_options known = rl_options_known(options);
-    return start(&rl_acquire, ON_RESOURCE(.options = &known), to_lock(callback, arg));
+    return start(&rl_acquire, ON_RESOURCE(.options = &known, LIMITS_OF(known)), to_lock(callback, arg));
 }
 
 int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                   const char *token, redlock_lock **lock, redlock_result *result)
 {
     const redlock_acquire_options known = rl_options_known(options);
-    return wait_for(&rl_adopt, ON_RESOURCE(.options = &known, .token = token),
+    return wait_for(&rl_adopt, ON_RESOURCE(.options = &known, .token = token, .call = limits_of_adopt(&known)),
                     (struct wanted){.result = result, .lock = lock});
 }
 
@@ -244,30 +279,34 @@ int redlock_adopt_async(redlock_client *client, const char *resource, const redl
                         const char *token, redlock_acquire_callback callback, void *arg)
 {
     const redlock_acquire_options known = rl_options_known(options);
-    return start(&rl_adopt, ON_RESOURCE(.options = &known, .token = token), to_lock(callback, arg));
+    return start(&rl_adopt, ON_RESOURCE(.options = &known, .token = token, .call = limits_of_adopt(&known)),
+                 to_lock(callback, arg));
 }
 
 int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
-                          redlock_result *result)
+                          const redlock_call_options *options, redlock_result *result)
 {
-    return wait_for(&rl_release_token, ON_RESOURCE(.size = size, .token = token), (struct wanted){.result = result});
+    return wait_for(&rl_release_token, ON_RESOURCE(.size = size, .token = token, LIMITS),
+                    (struct wanted){.result = result});
 }
 
 int redlock_release_token_async(redlock_client *client, const char *resource, size_t size, const char *token,
-                                redlock_callback callback, void *arg)
+                                const redlock_call_options *options, redlock_callback callback, void *arg)
 {
-    return start(&rl_release_token, ON_RESOURCE(.size = size, .token = token), to_result(callback, arg));
+    return start(&rl_release_token, ON_RESOURCE(.size = size, .token = token, LIMITS), to_result(callback, arg));
 }
 
-int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
+int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, const redlock_call_options *options, redlock_result *result)
 {
     int status = enter_blocking_on(lock, result);
-    return status ? status : wait_entered(&rl_extend, ON_LOCK(.ttl_ms = ttl_ms), (struct wanted){.result = result});
+    return status ? status
+                  : wait_entered(&rl_extend, ON_LOCK(.ttl_ms = ttl_ms, LIMITS), (struct wanted){.result = result});
 }
 
-int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg)
+int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, const redlock_call_options *options,
+                         redlock_callback callback, void *arg)
 {
-    return start(&rl_extend, ON_LOCK(.ttl_ms = ttl_ms), to_result(callback, arg));
+    return start(&rl_extend, ON_LOCK(.ttl_ms = ttl_ms, LIMITS), to_result(callback, arg));
 }
 
 /* Only the handle of a lost lock is left to free: in a callback on the loop's thread, or in the last callbacks of a
@@ -292,27 +331,32 @@ static bool release_lost(redlock_lock **lock, redlock_result *result)
     return true;
 }
 
-int redlock_release(redlock_lock **lock, redlock_result *result)
+int redlock_release(redlock_lock **lock, const redlock_call_options *options, redlock_result *result)
 {
     redlock_result own;
+    const redlock_call_options call = rl_call_options_known(options);
     if (lock && *lock && release_lost(lock, result ? result : &own))
         return (result ? result : &own)->status;
-    int status = enter_blocking_on(lock ? *lock : NULL, result);
+    int status = enter_release(lock ? *lock : NULL, &call, result);
     if (status)
         return status;
-    struct rl_arguments arguments = {.client = client_of(*lock), .lock = *lock};
+    struct rl_arguments arguments = {.client = client_of(*lock), .lock = *lock, .call = call};
     rl_lock_events_stop_for(*lock);
     *lock = NULL;
     return wait_entered(&rl_release, &arguments, (struct wanted){.result = result});
 }
 
-int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *arg)
+int redlock_release_async(redlock_lock **lock, const redlock_call_options *options, redlock_callback callback,
+                          void *arg)
 {
     redlock_lock *released = lock ? *lock : NULL;
+    const redlock_call_options call = rl_call_options_known(options);
     int status = enter_async(client_of(released), true);
+    if (!status)
+        status = check_async(client_of(released), &call);
     if (status)
         return status;
-    struct rl_arguments arguments = {.client = client_of(released), .lock = released};
+    struct rl_arguments arguments = {.client = client_of(released), .lock = released, .call = call};
     *lock = NULL;
     if (arguments.client->loop_thread)
         rl_lock_events_stop_for(released);
@@ -323,49 +367,53 @@ int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)
 {
     if (enter_blocking_on(lock, NULL) || wait_ms < REDLOCK_FOREVER)
         return REDLOCK_INVALID;
+    const redlock_call_options options = {sizeof options, wait_ms, NULL};
     int known = REDLOCK_NOT_LOST,
-        status = wait_entered(&rl_watch, ON_LOCK(.wait_ms = wait_ms), (struct wanted){.loss = &known});
+        status = wait_entered(&rl_watch, ON_LOCK(.call = options), (struct wanted){.loss = &known});
     if (loss)
         *loss = known;
     return status;
 }
 
-int redlock_trust(redlock_client *client, redlock_result *result)
+int redlock_trust(redlock_client *client, const redlock_call_options *options, redlock_result *result)
 {
-    return wait_for(&rl_trust, &(struct rl_arguments){.client = client}, (struct wanted){.result = result});
+    return wait_for(&rl_trust, ON_CLIENT(LIMITS), (struct wanted){.result = result});
 }
 
-int redlock_trust_async(redlock_client *client, redlock_callback callback, void *arg)
-{
-    return start(&rl_trust, &(struct rl_arguments){.client = client}, to_result(callback, arg));
-}
-
-int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result)
-{
-    return wait_for(&rl_inspect, ON_RESOURCE(.size = size), (struct wanted){.result = result});
-}
-
-int redlock_inspect_async(redlock_client *client, const char *resource, size_t size, redlock_callback callback,
-                          void *arg)
-{
-    return start(&rl_inspect, ON_RESOURCE(.size = size), to_result(callback, arg));
-}
-
-int redlock_query(redlock_client *client, const char *resource, size_t size, redlock_state *state,
-                  redlock_result *result)
-{
-    return wait_for(&rl_query, ON_RESOURCE(.size = size), (struct wanted){.result = result, .state = state});
-}
-
-int redlock_query_async(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
+int redlock_trust_async(redlock_client *client, const redlock_call_options *options, redlock_callback callback,
                         void *arg)
 {
-    return start(&rl_query, ON_RESOURCE(.size = size), to_state(callback, arg));
+    return start(&rl_trust, ON_CLIENT(LIMITS), to_result(callback, arg));
+}
+
+int redlock_inspect(redlock_client *client, const char *resource, size_t size, const redlock_call_options *options,
+                    redlock_result *result)
+{
+    return wait_for(&rl_inspect, ON_RESOURCE(.size = size, LIMITS), (struct wanted){.result = result});
+}
+
+int redlock_inspect_async(redlock_client *client, const char *resource, size_t size,
+                          const redlock_call_options *options, redlock_callback callback, void *arg)
+{
+    return start(&rl_inspect, ON_RESOURCE(.size = size, LIMITS), to_result(callback, arg));
+}
+
+int redlock_query(redlock_client *client, const char *resource, size_t size, const redlock_call_options *options,
+                  redlock_state *state, redlock_result *result)
+{
+    return wait_for(&rl_query, ON_RESOURCE(.size = size, LIMITS), (struct wanted){.result = result, .state = state});
+}
+
+int redlock_query_async(redlock_client *client, const char *resource, size_t size, const redlock_call_options *options,
+                        redlock_query_callback callback, void *arg)
+{
+    return start(&rl_query, ON_RESOURCE(.size = size, LIMITS), to_state(callback, arg));
 }
 
 /* ----------------------------------------------------------------------------------------------------------- close */
 
-int redlock_close_async(redlock_client **client, redlock_callback callback, void *arg)
+int redlock_close_async(redlock_client **client, const redlock_call_options *options, redlock_callback callback,
+                        void *arg)
 {
     redlock_client *closed = client ? *client : NULL;
     if (!closed)
@@ -378,17 +426,23 @@ int redlock_close_async(redlock_client **client, redlock_callback callback, void
             rl_client_drop(closed);
         return REDLOCK_OK;
     }
+    struct rl_arguments arguments = {.client = closed, LIMITS};
+    if (check_async(closed, &arguments.call))
+        return REDLOCK_INVALID;
+    arguments.caller = caller_of(rl_owner_none(), &arguments);
     if (closed->loop_thread)
-        return rl_loop_thread_close_async(client, callback, arg);
+        return rl_loop_thread_close_async(client, &arguments, callback, arg);
     if (rl_client_enter(closed))
         return REDLOCK_INVALID;
     *client = NULL;
-    return rl_client_close(closed, callback, arg);
+    return rl_client_close(&arguments, callback, arg);
 }
 
-static int check_close(redlock_client *client, redlock_result *result)
+static int check_close(redlock_client *client, const redlock_call_options *call, redlock_result *result)
 {
     int status = enter_blocking(client, result);
+    if (!status)
+        status = rl_call_options_check(client, call, result);
     if (status)
         return status;
     if (rl_completions_is_dispatcher(&client->loop_thread->completions))
@@ -400,7 +454,7 @@ static int check_close(redlock_client *client, redlock_result *result)
     return REDLOCK_OK;
 }
 
-static int close_client(redlock_client **client, redlock_result *result)
+static int close_client(redlock_client **client, const redlock_call_options *options, redlock_result *result)
 {
     redlock_client *closing = client ? *client : NULL;
     if (!closing)
@@ -410,22 +464,25 @@ static int close_client(redlock_client **client, redlock_result *result)
         rl_loop_thread_drop(closing);
         return REDLOCK_OK;
     }
-    int status = check_close(closing, result);
+    struct blocking_call call = {.base = {.run = rl_loop_thread_start_close,
+                                          .finish = finish_blocking,
+                                          .arguments = {.client = closing, LIMITS}},
+                                 .wanted = {.result = result}};
+    struct rl_arguments *arguments = &call.base.arguments;
+    int status = check_close(closing, &arguments->call, result);
     if (status)
         return status;
     *client = NULL;
-    struct blocking_call call = {
-        .base = {.run = rl_loop_thread_start_close, .finish = finish_blocking, .arguments = {.client = closing}},
-        .wanted = {.result = result}};
+    arguments->caller = caller_of(rl_owner_thread(), arguments);
     status = post_and_wait(&call);
     rl_loop_thread_end(closing);
     return status;
 }
 
-int redlock_close(redlock_client **client, redlock_result *result)
+int redlock_close(redlock_client **client, const redlock_call_options *options, redlock_result *result)
 {
     int cancel = rl_thread_disable_cancel();
-    int status = close_client(client, result);
+    int status = close_client(client, options, result);
     rl_thread_restore_cancel(cancel);
     return status;
 }

@@ -193,7 +193,7 @@ static void loop_thread_on_closed(redlock_client *client, const redlock_result *
 
 void rl_loop_thread_start_close(struct rl_call *call)
 {
-    rl_client_close(call->arguments.client, loop_thread_on_closed, call);
+    rl_client_close(&call->arguments, loop_thread_on_closed, call);
 }
 
 /* Runs the callbacks that are left, while the client still exists: it refuses their calls. It also refuses those that a
@@ -264,7 +264,8 @@ static void loop_thread_end_close(struct rl_completion *completion)
     (void)completion; /* in a forked child; it is part of the thread's struct */
 }
 
-int rl_loop_thread_close_async(redlock_client **client, redlock_callback callback, void *arg)
+int rl_loop_thread_close_async(redlock_client **client, const struct rl_arguments *arguments, redlock_callback callback,
+                               void *arg)
 {
     redlock_client *closed = *client;
     struct rl_loop_thread *thread = closed->loop_thread;
@@ -279,7 +280,7 @@ int rl_loop_thread_close_async(redlock_client **client, redlock_callback callbac
     thread->close.callback = callback;
     thread->close.arg = arg;
     thread->close.completion.end = loop_thread_end_close;
-    thread->close.call.arguments.client = closed;
+    thread->close.call.arguments = *arguments;
     thread->close.call.run = rl_loop_thread_start_close;
     thread->close.call.finish = loop_thread_finish_close;
     rl_loop_thread_post(closed, &thread->close.call);

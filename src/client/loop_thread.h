@@ -66,6 +66,7 @@ void rl_loop_thread_end_async(redlock_client *client);
 /* The same in a forked child, without callbacks. Leaves the client alone if its thread was busy during the fork. */
 void rl_loop_thread_drop(redlock_client *client);
 
-int rl_loop_thread_close_async(redlock_client **client, redlock_callback callback, void *arg);
+int rl_loop_thread_close_async(redlock_client **client, const struct rl_arguments *arguments, redlock_callback callback,
+                               void *arg);
 
 #endif

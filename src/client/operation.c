@@ -16,6 +16,103 @@
 /* Callbacks per turn of the loop, so that the host's other events get their turn. */
 #define REPORTS_PER_TURN 1024
 
+/* ----------------------------------------------------------------------------------------------------- early ends */
+
+redlock_call_options rl_call_options_known(const redlock_call_options *given)
+{
+    redlock_call_options options = REDLOCK_CALL_OPTIONS_INIT;
+    if (given && (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof options))
+        options.struct_size = given->struct_size; /* it will be refused */
+    else if (given) {
+        memcpy(&options, given, given->struct_size);
+        options.struct_size = sizeof options;
+    }
+    return options;
+}
+
+int rl_call_options_check(const redlock_client *client, const redlock_call_options *options, redlock_result *result)
+{
+    if (options->struct_size != sizeof *options)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "call options' struct_size is %zu; start from REDLOCK_CALL_OPTIONS_INIT of a header no "
+                              "newer than the library",
+                              options->struct_size);
+    if (options->timeout_ms < REDLOCK_FOREVER)
+        return rl_result_fail(result, REDLOCK_INVALID, "timeout_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
+                              (long long)options->timeout_ms);
+    if (options->cancellation && options->cancellation->wakeup != client->core.wakeup)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the cancellation belongs to another client; create one for this client");
+    return REDLOCK_OK;
+}
+
+bool rl_cancellation_ends(const redlock_cancellation *cancellation, uint64_t changes)
+{
+    return cancellation && (changes % 2 == 1 || atomic_load(&cancellation->changes) != changes);
+}
+
+static bool operation_is_cancelled(const struct rl_operation *operation)
+{
+    return rl_cancellation_ends(operation->cancellation, operation->changes);
+}
+
+static void operation_stop(struct rl_operation *operation)
+{
+    if (operation->type->stop)
+        operation->type->stop(operation);
+    else if (operation->round)
+        rl_round_cancel(operation->round);
+}
+
+void rl_operation_cut(struct rl_operation *operation, int status)
+{
+    if (operation->completed)
+        return;
+    operation_stop(operation);
+    rl_operation_complete(operation, status);
+}
+
+struct rl_operation *rl_operation_of_timer(struct rl_timer *timer)
+{
+    return (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+}
+
+static void operation_time_out(struct rl_timer *timer)
+{
+    rl_operation_cut(rl_operation_of_timer(timer), REDLOCK_TIMED_OUT);
+}
+
+/* Ends the operation if its time is over; otherwise sets its deadline. */
+static void operation_set_deadline(struct rl_operation *operation, quorum_time due)
+{
+    if (operation->completed || due == QUORUM_NEVER)
+        return;
+    if (due <= rl_now())
+        rl_operation_cut(operation, REDLOCK_TIMED_OUT);
+    else
+        rl_timer_set(&operation->client->core.timers, &operation->timer, due);
+}
+
+/* A release starts although it is cancelled: its handle has ended. */
+static void operation_begin(struct rl_operation *operation, const struct rl_arguments *arguments)
+{
+    redlock_result why;
+    if (rl_call_options_check(operation->client, &arguments->call, &why)) {
+        rl_operation_refuse(operation, &why);
+        return;
+    }
+    operation->cancellation = arguments->call.cancellation;
+    operation->changes = arguments->caller.changes;
+    bool is_cancelled = operation_is_cancelled(operation);
+    if (!is_cancelled || operation->type->is_release)
+        operation->type->start(operation, arguments);
+    if (is_cancelled)
+        rl_operation_cut(operation, REDLOCK_CANCELLED);
+    operation_set_deadline(operation, arguments->caller.due);
+}
+
+/* ----------------------------------------------------------------------------------------------------- start and end */
+
 static struct rl_operation *operation_create(const struct rl_operation_type *type, const struct rl_arguments *arguments,
                                              struct rl_callback callback)
 {
@@ -32,6 +129,7 @@ static struct rl_operation *operation_create(const struct rl_operation_type *typ
     operation->type = type;
     operation->client = client;
     operation->callback = callback;
+    operation->timer.fire = operation_time_out;
     operation->started = rl_now();
     operation->next = operations->first;
     if (operation->next)
@@ -51,7 +149,7 @@ int rl_operation_start(const struct rl_operation_type *type, const struct rl_arg
     }
     struct rl_operation *operation = operation_create(type, arguments, callback);
     if (operation)
-        type->start(operation, arguments);
+        operation_begin(operation, arguments);
     else if (type->abandon)
         type->abandon(arguments);
     return operation ? REDLOCK_OK : REDLOCK_NO_MEMORY;
@@ -94,16 +192,6 @@ redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock
     return lock;
 }
 
-struct rl_operation *rl_operation_of_timer(struct rl_timer *timer)
-{
-    return (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
-}
-
-void rl_operation_time_out(struct rl_timer *timer)
-{
-    rl_operation_complete(rl_operation_of_timer(timer), REDLOCK_TIMED_OUT);
-}
-
 void rl_operation_complete(struct rl_operation *operation, int status)
 {
     struct rl_operations *operations = &operation->client->operations;
@@ -128,9 +216,8 @@ void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms)
 {
     if (operation->completed || wait_ms < 0)
         return;
-    assert(operation->timer.fire);
     if (wait_ms == 0)
-        rl_operation_complete(operation, REDLOCK_TIMED_OUT);
+        rl_operation_cut(operation, REDLOCK_TIMED_OUT);
     else if ((uint64_t)wait_ms < QUORUM_NEVER / QUORUM_MILLISECOND)
         rl_timer_set(&operation->client->core.timers, &operation->timer,
                      quorum_time_add(operation->started, (quorum_duration)wait_ms * QUORUM_MILLISECOND));
@@ -285,29 +372,6 @@ void rl_operations_notify(redlock_client *client)
     }
 }
 
-static bool operation_is_cancelled(const struct rl_operation *operation)
-{
-    return operation->cancellation && atomic_load(&operation->cancellation->changes) != operation->changes;
-}
-
-bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation,
-                       const struct rl_caller *caller)
-{
-    operation->cancellation = cancellation;
-    operation->changes = caller->changes;
-    if (operation->changes % 2 == 1 || operation_is_cancelled(operation))
-        rl_operation_complete(operation, REDLOCK_CANCELLED);
-    return operation->completed;
-}
-
-static void operation_stop(struct rl_operation *operation)
-{
-    if (operation->type->stop)
-        operation->type->stop(operation);
-    else if (operation->round)
-        rl_round_cancel(operation->round);
-}
-
 /* Stopping one operation may end the next one, which then is in the list of completed ones. */
 void rl_operations_cancel(redlock_client *client, bool all)
 {
@@ -316,8 +380,7 @@ void rl_operations_cancel(redlock_client *client, bool all)
         next = operation->next;
         if (!all && !operation_is_cancelled(operation))
             continue;
-        operation_stop(operation);
-        rl_operation_complete(operation, REDLOCK_CANCELLED);
+        rl_operation_cut(operation, REDLOCK_CANCELLED);
         if (next && next->completed)
             next = client->operations.first;
     }
@@ -344,13 +407,4 @@ void rl_operations_free(redlock_client *client)
         operation_end(operation, false);
     }
     assert(operations->count == 0);
-}
-
-int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,
-                          redlock_result *result)
-{
-    if (cancellation && cancellation->wakeup != client->core.wakeup)
-        return rl_result_fail(result, REDLOCK_INVALID,
-                              "the cancellation belongs to another client; create one for this client");
-    return REDLOCK_OK;
 }

@@ -28,6 +28,7 @@ struct rl_round;
 /* The thread that called, as it was then: the loop's thread may start the operation later. */
 struct rl_caller {
     struct rl_owner owner;
+    quorum_time due;  /* when its timeout passes; QUORUM_NEVER: it has none */
     uint64_t changes; /* of the cancellation in its options */
 };
 
@@ -43,10 +44,11 @@ struct rl_arguments {
     redlock_lock *lock;
     const char *resource;
     const char *token;
-    size_t size; /* of the resource; of an acquire or adopt it is in the options */
-    int64_t wait_ms;
+    size_t size;     /* of the resource; of an acquire or adopt it is in the options */
+    int64_t wait_ms; /* of a ready; other operations have theirs in `call` */
     uint32_t ttl_ms;
     const redlock_acquire_options *options; /* of an acquire or adopt, as far as the caller's header knows them */
+    redlock_call_options call;              /* the same of any other function; not checked yet */
     struct rl_caller caller;
 };
 
@@ -72,14 +74,15 @@ struct rl_callback {
 /* Each function may be NULL, except start(). */
 struct rl_operation_type {
     size_t size;     /* of the struct that begins with the operation */
-    bool is_release; /* operations_max does not prevent it */
+    bool is_release; /* neither operations_max nor an early end prevents its start */
     bool returns_lock;
     bool returns_state;
     size_t (*extra_size)(const struct rl_arguments *arguments); /* of what is behind the struct */
     void (*start)(struct rl_operation *operation, const struct rl_arguments *arguments);
     /* There will be no operation, because the client closes or for lack of memory: ends the handle in the arguments. */
     void (*abandon)(const struct rl_arguments *arguments);
-    /* Ends its work in progress, with an undo where needed. NULL: cancels its round. */
+    /* Ends its work in progress at a deadline, a cancellation or a close, with an undo where needed; or leaves it to go on
+     * by itself. NULL: cancels its round. */
     void (*stop)(struct rl_operation *operation);
     void (*fill)(struct rl_operation *operation, redlock_result *result); /* adds the votes; NULL: those of its round */
     /* Completes the result, and says what is returned with it. */
@@ -112,7 +115,7 @@ struct rl_operation {
     char *text;                         /* replaces the text of the status; NULL: none */
     redlock_result *finished;           /* the votes of the last attempt that failed, of a wait; NULL: none */
     struct rl_timer timer;              /* its deadline */
-    redlock_cancellation *cancellation; /* see rl_operation_heed() */
+    redlock_cancellation *cancellation; /* NULL: none */
     uint64_t changes;                   /* the cancellation's, when the operation began */
 };
 
@@ -154,14 +157,11 @@ void rl_operation_explain(struct rl_operation *operation, const char *format, ..
  * to close after the grant, it has released the lock already: NULL, and the result says so. */
 redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock *lock, redlock_result *result);
 
-/* For callbacks of timers: the operation of its timer. rl_operation_time_out() ends it. */
+/* For callbacks of timers: the operation of its timer. */
 struct rl_operation *rl_operation_of_timer(struct rl_timer *timer);
-void rl_operation_time_out(struct rl_timer *timer);
 
-/* Makes the cancellation (may be NULL) end the operation. true: it was cancelled before the call, or since, and the
- * operation has ended. */
-bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation,
-                       const struct rl_caller *caller);
+/* Stops the operation, and ends it with this status. */
+void rl_operation_cut(struct rl_operation *operation, int status);
 
 /* Records the operation's end. Later calls have no effect. */
 void rl_operation_complete(struct rl_operation *operation, int status);
@@ -169,7 +169,8 @@ void rl_operation_complete(struct rl_operation *operation, int status);
 /* The same for a bad argument, with the error's text. */
 void rl_operation_refuse(struct rl_operation *operation, const redlock_result *why);
 
-/* Sets the deadline; if wait_ms is 0, the operation ends at once with REDLOCK_TIMED_OUT. timer.fire must be set. */
+/* Sets the deadline, from the start of the operation; if wait_ms is 0, the operation ends at once with
+ * REDLOCK_TIMED_OUT. timer.fire is a cut unless the operation has another. */
 void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms);
 
 /* For the client: */
@@ -186,8 +187,13 @@ void rl_operations_node_changed(redlock_client *client);
 /* Frees all operations without calling callbacks. */
 void rl_operations_free(redlock_client *client);
 
-/* Checks that the cancellation is NULL or belongs to this client: it wakes the loop of the client it belongs to. */
-int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,
-                          redlock_result *result);
+/* The call options, as far as the caller's header knows them. given may be NULL. */
+redlock_call_options rl_call_options_known(const redlock_call_options *given);
+
+/* Checks them. The cancellation must be NULL or belong to this client: it wakes the loop of the client it belongs to. */
+int rl_call_options_check(const redlock_client *client, const redlock_call_options *options, redlock_result *result);
+
+/* The cancellation was called since the caller read it. */
+bool rl_cancellation_ends(const redlock_cancellation *cancellation, uint64_t changes);
 
 #endif

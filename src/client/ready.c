@@ -43,7 +43,6 @@ static void ready_fill(struct rl_operation *operation, redlock_result *result)
 static void ready_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     redlock_result why;
-    operation->timer.fire = rl_operation_time_out;
     if (arguments->wait_ms < REDLOCK_FOREVER) {
         rl_result_fail(&why, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
                        (long long)arguments->wait_ms);

@@ -1,5 +1,8 @@
 /* Releases a handle, or a lock by its token: compare-and-delete on every node that may have the token; on a
  * disconnected one later. Before the end of at_least_ms the keys are set to expire then, instead of being deleted. */
+#include <stdio.h>
+#include <string.h>
+
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/core/escape.h"
@@ -19,24 +22,34 @@ static struct rl_round *release_create_round(struct rl_lease *lease, bool all_an
  */
 static void release_on_expiry(struct rl_timer *timer)
 {
-    rl_round_stop_waiting(rl_operation_of_timer(timer)->round);
+    rl_round_stop_waiting(rl_operation_of_timer(timer)->round, "no reply before the key expired");
 }
 
 static void release_overdue(struct rl_round *round)
 {
     struct rl_operation *operation = round->owner;
-    uint32_t ttl_ms = operation->lease->ttl_ms;
-    if (operation->timer.set)
+    uint32_t ttl_ms = operation->lease->ttl_ms ? operation->lease->ttl_ms : operation->client->core.options.max_ttl_ms;
+    quorum_time expiry = quorum_time_add(operation->started, ttl_ms * QUORUM_MILLISECOND);
+    if (operation->timer.set && operation->timer.due <= expiry) /* the call's deadline, or set already */
         return;
     operation->timer.fire = release_on_expiry;
-    rl_operation_wait(operation, ttl_ms ? ttl_ms : operation->client->core.options.max_ttl_ms);
+    rl_timer_set(&operation->client->core.timers, &operation->timer, expiry);
 }
 
-/* The handle has ended already: the round continues without the operation. */
+/* The handle has ended already. */
 static void release_stop(struct rl_operation *operation)
 {
     if (operation->round)
-        operation->round->decided = operation->round->overdue = NULL;
+        rl_round_go_on(operation->round);
+}
+
+static void release_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
+{
+    (void)returned;
+    bool is_cut = operation->status == REDLOCK_TIMED_OUT || operation->status == REDLOCK_CANCELLED;
+    size_t used = strlen(result->text);
+    if (is_cut && operation->attempts && !operation->client->core.closing)
+        snprintf(result->text + used, sizeof result->text - used, "; the release goes on in the background");
 }
 
 /* The release of one of several handles has no round, and is not one that a majority confirmed. */
@@ -111,6 +124,7 @@ const struct rl_operation_type rl_release_token = {.size = sizeof(struct rl_oper
                                                    .is_release = true,
                                                    .start = release_token_start,
                                                    .stop = release_stop,
+                                                   .report = release_report,
                                                    .drop = release_drop};
 
 /* Without an operation's memory; or in a close, which has released the lock or leaves it to expire. */
@@ -154,4 +168,5 @@ const struct rl_operation_type rl_release = {.size = sizeof(struct rl_operation)
                                              .start = release_start,
                                              .abandon = release_abandon,
                                              .stop = release_stop,
+                                             .report = release_report,
                                              .drop = release_drop};

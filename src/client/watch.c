@@ -27,13 +27,6 @@ static void watch_stop(struct rl_operation *operation)
         *link = watch->next;
 }
 
-static void watch_on_deadline(struct rl_timer *timer)
-{
-    struct rl_operation *operation = rl_operation_of_timer(timer);
-    watch_stop(operation);
-    rl_operation_complete(operation, REDLOCK_TIMED_OUT);
-}
-
 static void watch_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
 {
     (void)result;
@@ -45,17 +38,10 @@ static void watch_start(struct rl_operation *operation, const struct rl_argument
     struct rl_watch *watch = (struct rl_watch *)operation;
     struct rl_lease *lease = arguments->lock->lease;
     operation->lease = rl_lease_ref(lease);
-    operation->timer.fire = watch_on_deadline;
-    if (arguments->wait_ms == 0 && !atomic_load(&lease->loss)) {
-        rl_operation_complete(operation, REDLOCK_TIMED_OUT); /* it has never waited: not one of the lease's */
-        return;
-    }
     watch->next = lease->watches;
     lease->watches = watch;
     if (atomic_load(&lease->loss))
         rl_watches_end(lease);
-    else
-        rl_operation_wait(operation, arguments->wait_ms);
 }
 
 const struct rl_operation_type rl_watch = {.size = sizeof(struct rl_watch),

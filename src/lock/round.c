@@ -398,16 +398,30 @@ bool rl_round_has_unread_replies(const struct rl_round *round)
     return false;
 }
 
-void rl_round_stop_waiting(struct rl_round *round)
+void rl_round_stop_waiting(struct rl_round *round, const char *why)
 {
     quorum_time now = rl_now();
     rl_fanout_ref(&round->fanout);
     for (unsigned i = 0; i < round->locks->nodes->count && !quorum_round_over(&round->rules); i++)
         if (rl_round_is_open(round, i)) {
-            rl_round_note(round, i, "no reply before the key expired");
+            rl_round_note(round, i, "%s", why);
             rl_round_count_out(round, i, QUORUM_TIMED_OUT, false, now);
         }
     assert(quorum_round_over(&round->rules)); /* every node has been counted */
+    rl_fanout_unref(&round->fanout);
+}
+
+/* A node that is being connected keeps the release, and gets it when it is ready. */
+void rl_round_go_on(struct rl_round *round)
+{
+    assert(round->rules.terms.kind == QUORUM_RELEASE);
+    round->decided = round->overdue = NULL;
+    rl_fanout_ref(&round->fanout);
+    for (quorum_nodes left = round->rules.coming; left; left &= left - 1) {
+        const struct quorum_event event = {
+            .type = QUORUM_USABLE, .now = rl_now(), .node = (unsigned)__builtin_ctz(left)};
+        rl_round_step(round, &event);
+    }
     rl_fanout_unref(&round->fanout);
 }
 

@@ -60,8 +60,11 @@ void rl_round_cancel(struct rl_round *round);
 /* The round is undecided, but a node has sent replies that the loop has not read yet. */
 bool rl_round_has_unread_replies(const struct rl_round *round);
 
-/* Counts the nodes that have not replied as timed out. Calls decided(). */
-void rl_round_stop_waiting(struct rl_round *round);
+/* Counts the nodes that have not replied as timed out, with this text. Calls decided(). */
+void rl_round_stop_waiting(struct rl_round *round, const char *why);
+
+/* The owner of a release stops waiting for it. The release goes on, and its owner may leave. */
+void rl_round_go_on(struct rl_round *round);
 
 /* The round waits for a connection. */
 bool rl_round_awaits_connection(const struct rl_round *round);

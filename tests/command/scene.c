@@ -18,7 +18,7 @@ struct trusting {
 static bool all_trusted(void *arg)
 {
     struct trusting *trusting = arg;
-    return redlock_trust(trusting->client, &trusting->result) == REDLOCK_OK &&
+    return redlock_trust(trusting->client, NULL, &trusting->result) == REDLOCK_OK &&
            trusting->result.granted == trusting->result.nodes;
 }
 
@@ -29,7 +29,7 @@ void scene_trust(const char *nodes)
     options.node_timeout_ms = 1000;
     ck_assert_int_eq(redlock_connect(nodes, &options, &trusting.client, &trusting.result), REDLOCK_OK);
     ck_assert_msg(wait_until(all_trusted, &trusting, REAL_SOON_MS), "trust: %s", redlock_result_text(&trusting.result));
-    redlock_close(&trusting.client, NULL);
+    redlock_close(&trusting.client, NULL, NULL);
 }
 
 void scene_cluster(size_t nodes, const struct cluster_node_options *each)

@@ -39,7 +39,7 @@ static void *wait_for_lock(void *arg)
     waiter->status = redlock_acquire(scene.client, "stock", &options, &mine, NULL);
     ck_assert_int_eq(mine != NULL, waiter->status == REDLOCK_OK);
     if (mine)
-        ck_assert_status(redlock_release(&mine, NULL), REDLOCK_OK);
+        ck_assert_status(redlock_release(&mine, NULL, NULL), REDLOCK_OK);
     return NULL;
 }
 
@@ -123,7 +123,7 @@ TEST(blocking, reset_cancellation_serves_again)
 
 static void *close_from_here(void *status)
 {
-    *(int *)status = redlock_close(&scene.client, &close_result);
+    *(int *)status = redlock_close(&scene.client, NULL, &close_result);
     return NULL;
 }
 
@@ -142,7 +142,7 @@ TEST_ROWS(blocking, acquire_and_release_during_close_are_cancelled, 2)
     scene_wait_for_sent_to(0, 3, SENT_SET, 2); /* a request that comes after the release below is held for good */
     pthread_t closing = scene_thread(close_from_here, &close_status);
     scene_until(redlock_lock_loss(lock) == REDLOCK_LOSS_CLOSED);
-    ck_assert_status(redlock_release(&lock, &result), REDLOCK_CANCELLED);
+    ck_assert_status(redlock_release(&lock, NULL, &result), REDLOCK_CANCELLED);
     ck_assert_ptr_null(lock);
     ck_assert_has(result.text, texts[_i]);
     scene_each(0, 3, fake_server_release);
@@ -162,7 +162,7 @@ TEST(blocking, links_break_under_the_clients_own_thread)
         for (unsigned i = 0; i < 3; i++)
             fake_server_drop(scene.node[i], endings[round % 3]);
         ck_assert_status(acquire("stock"), REDLOCK_OK);
-        redlock_release(&lock, &result);
+        redlock_release(&lock, NULL, &result);
     }
 }
 
@@ -222,7 +222,7 @@ TEST(blocking, an_event_callback_may_ask_what_no_node_is_asked_for)
     options.notify_before_ms = 59000; /* of 60 s minus the drift */
     ck_assert_status(acquire("stock"), REDLOCK_OK);
     scene_until(atomic_load(&event_came));
-    ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK); /* a close would report its loss */
+    ck_assert_status(redlock_release(&lock, NULL, NULL), REDLOCK_OK); /* a close would report its loss */
 }
 
 /* --- A thread that waits and is held up --- */
@@ -259,7 +259,7 @@ static void *wait_alone(void *unused)
     redlock_lock *mine;
     for (unsigned i = 0; i < 50; i++) {
         ck_assert_status(redlock_acquire(scene.client, "alone", NULL, &mine, NULL), REDLOCK_OK);
-        ck_assert_status(redlock_release(&mine, NULL), REDLOCK_OK);
+        ck_assert_status(redlock_release(&mine, NULL, NULL), REDLOCK_OK);
     }
     ck_assert_status(redlock_acquire(scene.client, "stock", waiting, &mine, NULL), REDLOCK_CANCELLED);
     return unused;
@@ -297,7 +297,7 @@ TEST_ROWS(blocking, a_signal_handler_of_a_waiting_thread_delays_no_other_lock, I
     redlock_cancel(scene.cancellation);
     scene_join(waiter);
     sigaction(SIGUSR2, &before, NULL);
-    ck_assert_status(redlock_release(&lock, NULL), _i == IS_LOST ? REDLOCK_LOST : REDLOCK_OK);
+    ck_assert_status(redlock_release(&lock, NULL, NULL), _i == IS_LOST ? REDLOCK_LOST : REDLOCK_OK);
 }
 
 TEST_PROGRAM("blocking face")

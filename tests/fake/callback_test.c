@@ -48,7 +48,7 @@ TEST(inside, lock_is_acquired_again_in_its_event)
     scene_turn();
     ck_assert_uint_eq(ending[0], 1);
     ck_assert_uint_eq(ending[1], 0); /* it was created after the ENDING event */
-    ck_assert_status(redlock_release_async(&taken[0].lock, NULL, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_release_async(&taken[0].lock, NULL, NULL, NULL), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &taken[1].lock), REDLOCK_OK);
 }
 
@@ -77,8 +77,8 @@ static void release_twice(redlock_client *client, redlock_lock *lock, const redl
 {
     scene_acquired(client, lock, result, arg);
     scene_start_acquire(&next, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS));
-    ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL), REDLOCK_OK);
-    ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL, NULL), REDLOCK_INVALID);
 }
 
 TEST(inside, releasing_twice_and_acquiring_in_a_callback)
@@ -96,10 +96,10 @@ static void close_and_run(redlock_client *client, redlock_lock *lock, const redl
     scene_acquired(client, lock, result, arg);
     scene_start_close(&closed);
     /* no operation can start on a client that is closing */
-    ck_assert_status(redlock_close_async(&same, scene_completed, &closed), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&same, NULL, scene_completed, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_acquire_async(client, "more", NULL, scene_acquired, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_ready_async(client, 0, scene_completed, &closed), REDLOCK_INVALID);
-    ck_assert_status(redlock_query_async(client, "more", 0, scene_queried, &closed), REDLOCK_INVALID);
+    ck_assert_status(redlock_query_async(client, "more", 0, NULL, scene_queried, &closed), REDLOCK_INVALID);
     for (unsigned i = 0; i < 10; i++)
         ev_run(scene.loop, EVRUN_NOWAIT);
     ck_assert_uint_eq(closed.callbacks, 0);
@@ -189,9 +189,9 @@ static void release_in_event(redlock_lock *lock, int event, int loss, int64_t va
         return;
     ck_assert_int_eq(loss, REDLOCK_LOSS_CLOSED);
     if (*(const int *)how == 0) {
-        scene_started(&freed, redlock_release_async(&lock, scene_completed, scene_cleared(&freed)));
+        scene_started(&freed, redlock_release_async(&lock, NULL, scene_completed, scene_cleared(&freed)));
     } else {
-        ck_assert_status(redlock_release(&lock, &result), REDLOCK_CANCELLED);
+        ck_assert_status(redlock_release(&lock, NULL, &result), REDLOCK_CANCELLED);
         ck_assert_has(redlock_result_text(&result), "which releases the lock");
         freed.callbacks++;
     }
@@ -215,7 +215,7 @@ TEST_ROWS(closing, the_event_of_the_loss_frees_the_handle, 7)
     else
         ck_assert_status(scene_acquire(&answer, "stock", options), REDLOCK_OK);
     if (blocking_close && !attached) {
-        ck_assert_status(redlock_close(&scene.client, &closed.result), REDLOCK_OK);
+        ck_assert_status(redlock_close(&scene.client, NULL, &closed.result), REDLOCK_OK);
         scene.connected = NULL;
     } else {
         ck_assert_status(scene_close(&closed), REDLOCK_OK);
@@ -237,7 +237,7 @@ static void start(enum operation operation, redlock_lock *held)
         scene_start_query(&answer, "stock");
     else if (operation == INSPECT)
         scene_started(&answer,
-                      redlock_inspect_async(scene.client, "stock", 0, scene_completed, scene_cleared(&answer)));
+                      redlock_inspect_async(scene.client, "stock", 0, NULL, scene_completed, scene_cleared(&answer)));
     else if (operation == ADOPT)
         scene_start_adopt(&answer, "stock", NULL, token);
     else if (operation == EXTEND)
@@ -299,12 +299,13 @@ TEST(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next
         .size = sizeof(struct rl_operation), .start = note_operation, .stop = end_another};
     const struct rl_callback callback = {.kind = RL_RESULT_CALLBACK, .result = count_cancelled};
     scene_attach();
+    const struct rl_arguments arguments = {
+        .client = scene.client, .call = REDLOCK_CALL_OPTIONS_INIT, .caller = {.due = QUORUM_NEVER}};
     begun_count = cancelled = 0;
     for (unsigned i = 0; i < 3; i++) /* the close cancels the newest first */
-        ck_assert_status(rl_operation_start(&type, &(struct rl_arguments){.client = scene.client}, callback),
-                         REDLOCK_OK);
+        ck_assert_status(rl_operation_start(&type, &arguments, callback), REDLOCK_OK);
     struct redlock_client *client = scene.client;
-    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL, NULL), REDLOCK_OK);
     ck_assert_ptr_null(client->operations.first);
     ev_run(scene.loop, 0); /* returns, because a closed client does not keep the loop alive */
     ck_assert_uint_eq(cancelled, 2);

@@ -97,7 +97,7 @@ static void close_client(bool asynchronously)
         scene_start_close(&closed);
         assert_ends(&closed, REDLOCK_OK);
     } else
-        ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
+        ck_assert_status(redlock_close(&scene.client, NULL, &result), REDLOCK_OK);
     ck_assert_ptr_null(scene.client);
 }
 
@@ -143,7 +143,7 @@ SCENE_CASE(operations, connected_nodes);
 /* tests/real has the other operations. */
 TEST(operations, trust_completes)
 {
-    scene_started(&answer, redlock_trust_async(scene.client, scene_completed, scene_cleared(&answer)));
+    scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
     assert_ends(&answer, REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "guard is off");
 }
@@ -243,7 +243,7 @@ static void call_in_callback(redlock_client *called, const redlock_result *ended
     scene_start_query(&other, "stock");
     ck_assert_status(redlock_ready(called, 0, NULL), REDLOCK_OK);
     ck_assert_status(redlock_dispatch(called), REDLOCK_INVALID);
-    ck_assert_status(redlock_close(&same, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_close(&same, NULL, &result), REDLOCK_INVALID);
     ck_assert_has(result.text, "redlock_close_async()");
     ck_assert_ptr_eq(same, called);
     ck_assert_uint_eq(completed_of_many(), 0);
@@ -537,7 +537,7 @@ static void acquire_without_an_event(bool warns)
 {
     for (uint32_t ttl_ms = 1000; !lock || events.count > 0; ttl_ms *= 2) {
         if (lock)
-            redlock_release(&lock, NULL);
+            redlock_release(&lock, NULL, NULL);
         memset(&events, 0, sizeof events);
         options.ttl_ms = ttl_ms;
         options.notify_before_ms = warns ? ttl_ms * 9 / 10 : 0; /* a client that is late still warns first */
@@ -561,7 +561,7 @@ TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RE
     ck_assert_uint_eq(events.count, 0);
     wait_for_completions();
     if (_i == RELEASED_BEFORE)
-        ck_assert_status(redlock_release(&lock, &result), REDLOCK_LOST);
+        ck_assert_status(redlock_release(&lock, NULL, &result), REDLOCK_LOST);
     dispatch();
     ck_assert_uint_eq(events.count, _i == RELEASED_BEFORE ? 0 : 1);
     ck_assert_uint_eq(events.lost, _i == KEPT ? 1 : 0);
@@ -570,7 +570,7 @@ TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RE
         assert_ends(&other, REDLOCK_LOST);
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
     if (_i == KEPT)
-        ck_assert_status(redlock_release(&lock, &result), REDLOCK_LOST);
+        ck_assert_status(redlock_release(&lock, NULL, &result), REDLOCK_LOST);
 }
 
 /* --- Bad input --- */
@@ -591,15 +591,15 @@ TEST_ROWS(bad_input, null_callback_is_refused_and_logged, 2)
     ck_assert_status(redlock_ready_async(scene.client, 0, NULL, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_acquire_async(scene.client, "more", NULL, NULL, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_adopt_async(scene.client, "more", NULL, "token", NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_extend_async(lock, 0, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_query_async(scene.client, "stock", 0, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_extend_async(lock, 0, NULL, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_query_async(scene.client, "stock", 0, NULL, NULL, NULL), REDLOCK_INVALID);
     scene_until(is_logged("the callback of a ..._async function is NULL"));
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
-    ck_assert_status(redlock_release_async(&lock, NULL, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_release_async(&lock, NULL, NULL, NULL), REDLOCK_OK);
     ck_assert_ptr_null(lock);
     if (_i)
         return;
-    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL, NULL), REDLOCK_INVALID);
     scene_until(is_logged("redlock_close_async(): the callback is NULL"));
     ck_assert_ptr_eq(scene.client, scene.connected);
 }
@@ -624,7 +624,7 @@ TEST(bad_input, no_more_operations_than_allowed_wait_for_dispatch)
     scene_start_query(&answer, "stock");
     scene_start_query(&other, "stock");
     wait_for_the_nodes();
-    ck_assert_status(redlock_query_async(scene.connected, "stock", 0, scene_queried, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_query_async(scene.connected, "stock", 0, NULL, scene_queried, NULL), REDLOCK_INVALID);
     scene_until(is_logged("operations_max"));
     scene_start_release(&many[0], &lock);
     assert_ends(&answer, REDLOCK_OK);

@@ -63,7 +63,7 @@ TEST(one_node, more_operations_than_allowed_are_refused_but_no_release)
     scene_start_acquire(&second, "other", NULL);
     ck_assert_status(redlock_acquire_async(scene.client, "third", NULL, scene_acquired, &answer), REDLOCK_INVALID);
     ck_assert_status(redlock_ready_async(scene.client, 0, scene_completed, &answer), REDLOCK_INVALID);
-    ck_assert_status(redlock_query_async(scene.client, "third", 0, scene_queried, &answer), REDLOCK_INVALID);
+    ck_assert_status(redlock_query_async(scene.client, "third", 0, NULL, scene_queried, &answer), REDLOCK_INVALID);
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
     ck_assert(!scene_has_key(0, "stock"));
     ck_assert_status(scene_wait(&second), REDLOCK_OK);

@@ -91,11 +91,11 @@ static int acquire(const char *resource, int64_t wait_ms, redlock_lock **lock)
 
 static void use_lock(redlock_lock *lock)
 {
-    ck_assert_fine(finish(redlock_extend_async(lock, 0, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
-    ck_assert_fine(finish(redlock_query_async(scene.client, "stock", 0, scene_queried, scene_cleared(&answer))),
+    ck_assert_fine(finish(redlock_extend_async(lock, 0, NULL, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_query_async(scene.client, "stock", 0, NULL, scene_queried, scene_cleared(&answer))),
                    REDLOCK_OK);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_fine(finish(redlock_release_async(&lock, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_release_async(&lock, NULL, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
     ck_assert_ptr_null(lock);
     scene_until(!redlock_held_by_me(scene.client, "stock", 0)); /* released, with or without a callback */
 }
@@ -124,7 +124,7 @@ static int adopt(const char *resource)
 static void use_tokens(void)
 {
     ck_assert_fine(adopt("gone"), REDLOCK_LOST);
-    ck_assert_fine(finish(redlock_release_token_async(scene.client, "gone", 0, SCENE_OTHER, scene_completed,
+    ck_assert_fine(finish(redlock_release_token_async(scene.client, "gone", 0, SCENE_OTHER, NULL, scene_completed,
                                                       scene_cleared(&answer))),
                    REDLOCK_LOST);
     scene_hold_on(0, scene.nodes, "adopted");
@@ -132,8 +132,9 @@ static void use_tokens(void)
     ck_assert_fine(status, REDLOCK_OK);
     if (status != REDLOCK_OK)
         scene_let_go_on(0, scene.nodes, "adopted");
-    ck_assert_fine(finish(redlock_inspect_async(scene.client, "stock", 0, scene_completed, scene_cleared(&answer))),
-                   REDLOCK_OK);
+    ck_assert_fine(
+        finish(redlock_inspect_async(scene.client, "stock", 0, NULL, scene_completed, scene_cleared(&answer))),
+        REDLOCK_OK);
 }
 
 static int create(bool own_thread)
@@ -155,7 +156,7 @@ static bool live(bool own_thread, enum mode mode, size_t k)
         use_client();
         use_tokens();
         test_allocator_fail_at(allocator, 0);
-        ck_assert_status(finish(redlock_close_async(&scene.client, scene_completed, scene_cleared(&answer))),
+        ck_assert_status(finish(redlock_close_async(&scene.client, NULL, scene_completed, scene_cleared(&answer))),
                          REDLOCK_OK);
     }
     scene.connected = NULL;

@@ -44,9 +44,9 @@ static unsigned call_asynchronous(redlock_client *client)
     const int statuses[] = {
         redlock_ready_async(client, 0, scene_completed, NULL),
         redlock_acquire_async(client, "more", NULL, scene_acquired, NULL),
-        redlock_extend_async(lock, 0, scene_completed, NULL),
-        redlock_release_async(&same, scene_completed, NULL),
-        redlock_query_async(client, "stock", 0, scene_queried, NULL),
+        redlock_extend_async(lock, 0, NULL, scene_completed, NULL),
+        redlock_release_async(&same, NULL, scene_completed, NULL),
+        redlock_query_async(client, "stock", 0, NULL, scene_queried, NULL),
         redlock_cancellation_create(client, &cancellation),
     };
     bool changed = same != lock || redlock_held_by_me(client, "stock", 0);
@@ -63,9 +63,9 @@ static unsigned call_blocking(redlock_client *client, const char *words)
         ready,
         redlock_acquire(client, "more", NULL, &none, NULL),
         redlock_acquire(client, "more", NULL, NULL, NULL),
-        redlock_extend(lock, 0, &result),
-        redlock_release(&same, &result),
-        redlock_query(client, "stock", 0, NULL, &result),
+        redlock_extend(lock, 0, NULL, &result),
+        redlock_release(&same, NULL, &result),
+        redlock_query(client, "stock", 0, NULL, NULL, &result),
     };
     bool changed = same != lock || none;
     return not_invalid(statuses, sizeof statuses / sizeof *statuses) | (unsigned)changed << 8 |
@@ -91,9 +91,9 @@ TEST(arguments, null_arguments_of_the_asynchronous_api)
     assert_refused(redlock_attach(scene.loop, NULL, NULL, &client, &result), "node list is empty");
     ck_assert_status(redlock_attach(scene.loop, NULL, NULL, &client, NULL), REDLOCK_INVALID);
     ck_assert_uint_eq(call_asynchronous(NULL), 0);
-    ck_assert_status(redlock_release_async(NULL, scene_completed, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_close_async(NULL, scene_completed, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_close_async(&client, scene_completed, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_release_async(NULL, NULL, scene_completed, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(NULL, NULL, scene_completed, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&client, NULL, scene_completed, NULL), REDLOCK_INVALID);
     scene_attach();
     ck_assert_status(redlock_cancellation_create(scene.client, NULL), REDLOCK_INVALID);
 }
@@ -105,11 +105,11 @@ TEST(arguments, null_arguments_of_the_blocking_api)
     ck_assert_ptr_null(client);
     assert_refused(redlock_connect(scene_list(), NULL, NULL, &result), "client is NULL");
     ck_assert_uint_eq(call_blocking(NULL, "the client is NULL"), 0);
-    assert_refused(redlock_extend(NULL, 0, &result), "the lock is NULL");
-    ck_assert_status(redlock_release(NULL, &result), REDLOCK_INVALID);
-    assert_refused(redlock_release(&lock, &result), "released already");
-    ck_assert_status(redlock_close(NULL, &result), REDLOCK_INVALID);
-    assert_refused(redlock_close(&client, &result), "closed already");
+    assert_refused(redlock_extend(NULL, 0, NULL, &result), "the lock is NULL");
+    ck_assert_status(redlock_release(NULL, NULL, &result), REDLOCK_INVALID);
+    assert_refused(redlock_release(&lock, NULL, &result), "released already");
+    ck_assert_status(redlock_close(NULL, NULL, &result), REDLOCK_INVALID);
+    assert_refused(redlock_close(&client, NULL, &result), "closed already");
 }
 
 TEST(arguments, null_handles_have_no_validity)
@@ -249,11 +249,11 @@ TEST(arguments, a_resource_may_hold_any_byte)
     ck_assert_uint_eq(key->length, 2 + sizeof name - 1);
     ck_assert_mem_eq(key->data + 2, name, sizeof name - 1);
     scene_started(&other, redlock_release_token_async(scene.client, name, sizeof name - 1,
-                                                      redlock_lock_token(answer.lock), scene_completed, &other));
+                                                      redlock_lock_token(answer.lock), NULL, scene_completed, &other));
     ck_assert_status(scene_wait(&other), REDLOCK_INVALID);
     ck_assert_has(other.result.text, "this client holds that lock");
     scene_started(&other,
-                  redlock_query_async(scene.client, name, sizeof name - 1, scene_queried, scene_cleared(&other)));
+                  redlock_query_async(scene.client, name, sizeof name - 1, NULL, scene_queried, scene_cleared(&other)));
     ck_assert_status(scene_wait(&other), REDLOCK_OK);
     ck_assert_int_eq(other.state.held_by_me, 1);
     scene_lock_and_release(name); /* a C string: "a", which is another resource */
@@ -279,7 +279,7 @@ TEST(thread_and_process, an_attached_client_has_no_blocking_functions)
     scene_attach();
     lock = scene_lock("stock");
     ck_assert_uint_eq(call_blocking(scene.client, "asynchronous client"), 0);
-    ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_close(&scene.client, NULL, &result), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(scene.client);
 }
 
@@ -288,7 +288,7 @@ static void *call_all(void *unused)
     (void)unused;
     ck_assert_uint_eq(call_asynchronous(scene.client), 0);
     ck_assert_has(redlock_status_text(REDLOCK_INVALID), "only from the thread that attached it");
-    ck_assert_status(redlock_close_async(&scene.client, scene_completed, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&scene.client, NULL, scene_completed, NULL), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(scene.client);
     ck_assert_int_gt(redlock_validity_ms(lock), 0); /* what any thread may ask */
     ck_assert_int_gt(redlock_valid_until_ns(lock), 0);
@@ -312,7 +312,7 @@ static struct test_allocator *allocator;
 static unsigned in_child_asynchronous(void)
 {
     unsigned wrong = call_asynchronous(scene.client);
-    wrong |= (unsigned)(redlock_close_async(&scene.client, NULL, NULL) != REDLOCK_OK || scene.client) << 10;
+    wrong |= (unsigned)(redlock_close_async(&scene.client, NULL, NULL, NULL) != REDLOCK_OK || scene.client) << 10;
     ev_loop_destroy(scene.loop);
     return wrong;
 }
@@ -322,12 +322,12 @@ static unsigned in_child_blocking(void)
     unsigned wrong = call_asynchronous(scene.client) | call_blocking(scene.client, "forked");
     wrong |= (unsigned)(redlock_descriptor(scene.client) != REDLOCK_INVALID) << 10;
     wrong |= (unsigned)(redlock_dispatch(scene.client) != REDLOCK_INVALID) << 11;
-    return wrong | (unsigned)(redlock_close(&scene.client, &result) != REDLOCK_OK || scene.client) << 12;
+    return wrong | (unsigned)(redlock_close(&scene.client, NULL, &result) != REDLOCK_OK || scene.client) << 12;
 }
 
 static unsigned in_child_with_descriptor(void)
 {
-    return (unsigned)(redlock_close_async(&scene.client, scene_completed, NULL) != REDLOCK_OK || scene.client);
+    return (unsigned)(redlock_close_async(&scene.client, NULL, scene_completed, NULL) != REDLOCK_OK || scene.client);
 }
 
 enum { WRONG = 1, AT_WORK = 2 };
@@ -480,7 +480,7 @@ static void fork_here(redlock_client *client, const redlock_result *given, void 
 {
     forked = scene_fork();
     if (forked == 0 && closes)
-        redlock_close_async(&scene.client, scene_completed, NULL);
+        redlock_close_async(&scene.client, NULL, scene_completed, NULL);
     scene_completed(client, given, arg);
 }
 
@@ -512,7 +512,7 @@ TEST_ROWS(thread_and_process, a_child_that_was_forked_in_a_callback_returns_from
         for (unsigned i = 0; !connects && i < 10; i++)
             ev_run(scene.loop, EVRUN_NOWAIT);
         if (!closes)
-            redlock_close_async(&scene.client, scene_completed, NULL);
+            redlock_close_async(&scene.client, NULL, scene_completed, NULL);
         _exit(silent && !others[1].callbacks && (connects || test_allocator_live(allocator) == 0) ? 0 : WRONG);
     }
     ck_assert_int_eq(waitpid(forked, &status, 0), forked);
@@ -637,8 +637,8 @@ TEST_ROWS(thread_and_process, a_child_that_was_forked_in_an_event_on_the_clients
                       (int)kill(event_child, SIGKILL));
     ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
     ck_assert_status(redlock_acquire(scene.connected, "other", NULL, &other, &result), REDLOCK_OK);
-    ck_assert_status(redlock_release(&other, &result), REDLOCK_OK);
-    ck_assert_status(redlock_release(&lock, &result), REDLOCK_OK);
+    ck_assert_status(redlock_release(&other, NULL, &result), REDLOCK_OK);
+    ck_assert_status(redlock_release(&lock, NULL, &result), REDLOCK_OK);
 }
 
 TEST_PROGRAM("misuse")

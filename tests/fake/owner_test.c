@@ -20,7 +20,7 @@ static void three_nodes(void)
 static void release(redlock_lock **lock)
 {
     if (*lock)
-        redlock_release(lock, &result);
+        redlock_release(lock, NULL, &result);
 }
 
 /* --- A thread as the owner --- */
@@ -139,9 +139,9 @@ static void *work_until_cancelled(void *arg)
     for (;;) {
         redlock_acquire(scene.client, name, NULL, &lock, NULL);
         pthread_testcancel();
-        redlock_extend(lock, 0, NULL);
+        redlock_extend(lock, 0, NULL, NULL);
         redlock_wait_lost(lock, 0, NULL);
-        redlock_release(&lock, NULL);
+        redlock_release(&lock, NULL, NULL);
     }
     pthread_cleanup_pop(1);
     return NULL;
@@ -156,7 +156,8 @@ TEST(owner, cancelled_threads_leave_no_lock)
             numbers[i] = i;
             threads[i] = scene_thread(work_until_cancelled, &numbers[i]);
         }
-        redlock_query(scene.client, "own-0", 0, NULL, NULL); /* takes a round trip, during which the workers run */
+        redlock_query(scene.client, "own-0", 0, NULL, NULL,
+                      NULL); /* takes a round trip, during which the workers run */
         for (unsigned i = 0; i < WORKERS; i++)
             pthread_cancel(threads[i]);
         for (unsigned i = 0; i < WORKERS; i++)
@@ -173,7 +174,7 @@ static void *open_and_close(void *unused)
     (void)unused;
     pthread_cancel(pthread_self());
     if (redlock_connect(scene_list(), &scene.options, &client, NULL) == REDLOCK_OK)
-        redlock_close(&client, NULL);
+        redlock_close(&client, NULL, NULL);
     pthread_testcancel();
     return NULL;
 }

@@ -66,7 +66,7 @@ TEST(marker, a_node_that_has_become_a_replica_cannot_be_trusted)
 {
     scene_attach();
     fake_server_refuse(scene.node[0], "EVALSHA", 0, "-READONLY You can't write against a read only replica.\r\n");
-    scene_started(&answer, redlock_trust_async(scene.client, scene_completed, scene_cleared(&answer)));
+    scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_eq(answer.result.granted, 4);
     ck_assert_uint_eq(answer.result.refused, 1);

@@ -293,31 +293,31 @@ void scene_start_adopt(struct answer *answer, const char *resource, const redloc
 
 void scene_start_release_token(struct answer *answer, const char *resource, const char *token)
 {
-    scene_started(
-        answer, redlock_release_token_async(scene.client, resource, 0, token, scene_completed, scene_cleared(answer)));
+    scene_started(answer, redlock_release_token_async(scene.client, resource, 0, token, NULL, scene_completed,
+                                                      scene_cleared(answer)));
 }
 
 void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms)
 {
-    scene_started(answer, redlock_extend_async(lock, ttl_ms, scene_completed, scene_cleared(answer)));
+    scene_started(answer, redlock_extend_async(lock, ttl_ms, NULL, scene_completed, scene_cleared(answer)));
 }
 
 void scene_start_release(struct answer *answer, redlock_lock **lock)
 {
     redlock_lock *released = *lock; /* *lock may be part of the answer, which is cleared next */
-    scene_started(answer, redlock_release_async(&released, scene_completed, scene_cleared(answer)));
+    scene_started(answer, redlock_release_async(&released, NULL, scene_completed, scene_cleared(answer)));
     ck_assert_ptr_null(released);
     *lock = NULL;
 }
 
 void scene_start_query(struct answer *answer, const char *resource)
 {
-    scene_started(answer, redlock_query_async(scene.client, resource, 0, scene_queried, scene_cleared(answer)));
+    scene_started(answer, redlock_query_async(scene.client, resource, 0, NULL, scene_queried, scene_cleared(answer)));
 }
 
 void scene_start_close(struct answer *answer)
 {
-    scene_started(answer, redlock_close_async(&scene.client, scene_completed, scene_cleared(answer)));
+    scene_started(answer, redlock_close_async(&scene.client, NULL, scene_completed, scene_cleared(answer)));
     ck_assert_ptr_null(scene.client);
 }
 
@@ -671,7 +671,7 @@ void scene_end(void)
 {
     scene_calm(0, scene.nodes);
     if (scene.client && scene.client->loop_thread) /* runs the callbacks that wait, which nobody dispatches */
-        ck_assert_status(redlock_close(&scene.client, NULL), REDLOCK_OK);
+        ck_assert_status(redlock_close(&scene.client, NULL, NULL), REDLOCK_OK);
     else if (scene.client)
         close_client();
     redlock_cancellation_destroy(&scene.cancellation);

@@ -143,7 +143,7 @@ struct scene_events {
 void scene_note_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *events);
 
 /* For a call that has no function below:
- *     scene_started(&answer, redlock_trust_async(scene.client, scene_completed, scene_cleared(&answer))); */
+ *     scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer))); */
 struct answer *scene_cleared(struct answer *answer);
 void scene_started(const struct answer *answer, int status);
 

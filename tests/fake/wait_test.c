@@ -212,7 +212,7 @@ TEST(success, waiters_of_one_client_acquire_in_turn)
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
         for (unsigned later = i + 1; later < WAITERS; later++)
             ck_assert_uint_eq(answers[later].callbacks, 0);
-        ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
+        ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL, NULL), REDLOCK_OK);
     }
 }
 
@@ -472,7 +472,7 @@ TEST(ends, a_cancellation_of_another_client_is_refused)
     ck_assert_has(answer.result.text, "to another client");
     scene_start_adopt(&answer, "stock", &options, "0123456789abcdef0123456789abcdef01234567");
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-    scene_started(&answer, redlock_close_async(&other, scene_completed, scene_cleared(&answer)));
+    scene_started(&answer, redlock_close_async(&other, NULL, scene_completed, scene_cleared(&answer)));
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 
@@ -716,7 +716,7 @@ TEST(crowd, acquires_of_a_new_name_send_one_request)
     scene_calm(0, 3);
     for (unsigned i = 0; i < HEAD_START; i++) {
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
-        ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
+        ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL, NULL), REDLOCK_OK);
     }
 }
 

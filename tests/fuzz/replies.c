@@ -83,7 +83,7 @@ static void on_acquired(redlock_client *owner, redlock_lock *lock, const redlock
         return;
     check_lock(lock);
     if (*place)
-        redlock_release_async(&lock, NULL, NULL);
+        redlock_release_async(&lock, NULL, NULL, NULL);
     else
         *place = lock;
 }
@@ -326,24 +326,25 @@ static void step_release(struct fuzz_input *input)
 {
     redlock_lock **lock = &locks[fuzz_byte(input) % LOCKS];
     if (*lock)
-        started += redlock_release_async(lock, on_told, NULL) == REDLOCK_OK;
+        started += redlock_release_async(lock, NULL, on_told, NULL) == REDLOCK_OK;
 }
 
 static void step_extend(struct fuzz_input *input)
 {
     redlock_lock *lock = locks[fuzz_byte(input) % LOCKS];
     if (lock)
-        started += redlock_extend_async(lock, TTL_MS, on_told, NULL) == REDLOCK_OK;
+        started += redlock_extend_async(lock, TTL_MS, NULL, on_told, NULL) == REDLOCK_OK;
 }
 
 static void step_ask(struct fuzz_input *input)
 {
     switch (fuzz_byte(input) % 4) {
     case 0:
-        started += redlock_query_async(client, resources[fuzz_byte(input) % LOCKS], 0, on_queried, NULL) == REDLOCK_OK;
+        started +=
+            redlock_query_async(client, resources[fuzz_byte(input) % LOCKS], 0, NULL, on_queried, NULL) == REDLOCK_OK;
         break;
     case 1:
-        started += redlock_trust_async(client, on_told, NULL) == REDLOCK_OK;
+        started += redlock_trust_async(client, NULL, on_told, NULL) == REDLOCK_OK;
         break;
     case 2:
         started += redlock_ready_async(client, fuzz_byte(input) * 4, on_told, NULL) == REDLOCK_OK;
@@ -420,7 +421,7 @@ static void end(void)
         pass_ms(500);
     fuzz_require(told == started, "%u operations, %u told four seconds later", started, told);
     look_at_everything();
-    redlock_close_async(&client, on_closed, NULL);
+    redlock_close_async(&client, NULL, on_closed, NULL);
 }
 
 static void wait_for_close(redlock_client *closing)

@@ -48,7 +48,7 @@ int main(void)
     }
     for (int group = 0; group < GROUPS; group++) {
         printf("group %d has %d of 1000 resources\n", group, seen[group]);
-        redlock_close(&client[group], NULL);
+        redlock_close(&client[group], NULL, NULL);
         if (seen[group] < 800 / GROUPS)
             return 1;
     }

@@ -41,7 +41,7 @@ static void hold_and_renew(redlock_client *client, size_t k)
     if (status != REDLOCK_OK)
         return;
     hold_until_renewed(client, lock);
-    status = redlock_release(&lock, NULL);
+    status = redlock_release(&lock, NULL, NULL);
     if (status != REDLOCK_LOST)
         assert_fine(status, k);
     ck_assert_ptr_null(lock);
@@ -52,7 +52,7 @@ static void *release_soon(void *lock)
     redlock_lock *held = lock;
     /* The hold time. The failed allocation decides how far the waiter has come by then, so there is no event to await. */
     usleep(RELEASED_AFTER_MS * 1000);
-    redlock_release(&held, NULL);
+    redlock_release(&held, NULL, NULL);
     return NULL;
 }
 
@@ -66,7 +66,7 @@ static void wait_in_the_queue(redlock_client *client, size_t k)
     pthread_join(releasing, NULL);
     assert_fine(status, k);
     if (status == REDLOCK_OK)
-        assert_fine(redlock_release(&ours, NULL), k);
+        assert_fine(redlock_release(&ours, NULL, NULL), k);
 }
 
 /* true: no allocation failed in this run, so k has passed the last one. */
@@ -84,7 +84,7 @@ static bool live(size_t k)
         hold_and_renew(client, k);
         wait_in_the_queue(client, k);
         test_allocator_fail_at(allocator, 0);
-        real_status(redlock_close(&client, &result), REDLOCK_OK, &result);
+        real_status(redlock_close(&client, NULL, &result), REDLOCK_OK, &result);
     }
     bool flawless = test_allocator_failures(allocator) == 0;
     if (test_allocator_live(allocator) > 0)

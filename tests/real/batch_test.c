@@ -62,7 +62,7 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
     (void)client;
     (void)unused;
     ck_assert_int_eq(given->status, REDLOCK_OK);
-    ck_assert_int_eq(redlock_release_async(&lock, on_released, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_release_async(&lock, NULL, on_released, NULL), REDLOCK_OK);
 }
 
 static void start_next(void)

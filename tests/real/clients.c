@@ -114,7 +114,7 @@ void waiter_finish(struct waiter *waiter)
 void waiter_release(struct waiter *waiter)
 {
     waiter->released_ns = test_now_ns();
-    real_status(redlock_release(&waiter->lock, &waiter->result), REDLOCK_OK, &waiter->result);
+    real_status(redlock_release(&waiter->lock, NULL, &waiter->result), REDLOCK_OK, &waiter->result);
 }
 
 void waiter_finish_and_release(struct waiter *waiter)

@@ -86,7 +86,7 @@ static bool take_turn(struct contender *contender, redlock_client *client)
         return false;
     bool valid = redlock_validity_ms(lock) > 0;
     enter_and_leave(taken, 1 + options.also_count, &options);
-    int status = redlock_release(&lock, NULL);
+    int status = redlock_release(&lock, NULL, NULL);
     return valid && (status == REDLOCK_OK || (status == REDLOCK_NO_QUORUM && contest->nodes_hang));
 }
 
@@ -96,7 +96,7 @@ static void *contend(void *arg)
     redlock_client *own = contender->client ? NULL : connect_client(contender->contest);
     for (int i = 0; i < TURNS; i++)
         contender->wrong += !take_turn(contender, own ? own : contender->client);
-    if (own && redlock_close(&own, NULL) != REDLOCK_OK)
+    if (own && redlock_close(&own, NULL, NULL) != REDLOCK_OK)
         contender->unconfirmed = true;
     return NULL;
 }
@@ -147,7 +147,7 @@ TEST_ROWS(contention, holders_exclude_each_other_and_none_starves, ROWS(contests
     ck_assert_msg(violations == 0 && turns == ALL_TURNS, "%s: %d violations, %d of %d turns", contest->name, violations,
                   turns, ALL_TURNS);
     if (contest->one_client)
-        ck_assert_int_eq(redlock_close(&shared, NULL), REDLOCK_OK);
+        ck_assert_int_eq(redlock_close(&shared, NULL, NULL), REDLOCK_OK);
     ck_assert(!unconfirmed || contest->nodes_hang);
     /* A close does not wait for a node that hangs longer than its timeout, and says so: its keys stay for their ttl. */
     if (unconfirmed)

@@ -179,7 +179,7 @@ static void *compete(void *arg)
             sleep_ms(rival->contest->hold_ms);
         atomic_fetch_sub(&inside, 1);
         if (rival->client)
-            redlock_release(&rival->lock, NULL);
+            redlock_release(&rival->lock, NULL, NULL);
         else
             foreigner_release(&rival->foreigner);
         rival->turns++;

@@ -41,11 +41,11 @@ static void free_client(struct face *face)
     struct ev_loop *loop = face_loop(face);
     if (loop) {
         ev_loop_fork(loop);
-        require_that(redlock_close_async(&client, never, NULL) == REDLOCK_OK);
+        require_that(redlock_close_async(&client, NULL, never, NULL) == REDLOCK_OK);
         ev_run(loop, 0); /* returns, because the client left no watcher in the loop */
         ev_loop_destroy(loop);
     } else {
-        require_that(redlock_close(&client, &result) == REDLOCK_OK);
+        require_that(redlock_close(&client, NULL, &result) == REDLOCK_OK);
     }
     require_that(client == NULL);
 }

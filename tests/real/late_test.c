@@ -86,7 +86,7 @@ static void count(redlock_client *client, const redlock_result *answer, void *un
 static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *answer, void *kept)
 {
     if (lock && !kept) {
-        ck_assert_int_eq(redlock_release_async(&lock, count, NULL), REDLOCK_OK);
+        ck_assert_int_eq(redlock_release_async(&lock, NULL, count, NULL), REDLOCK_OK);
         return;
     }
     if (kept)
@@ -188,7 +188,7 @@ TEST(burst, releases_of_thousands_at_once_are_all_confirmed)
     assert_all_good();
     burst.good = 0;
     for (unsigned i = 0; i < LOCKS; i++)
-        ck_assert_int_eq(redlock_release_async(&kept[i], count, NULL), REDLOCK_OK);
+        ck_assert_int_eq(redlock_release_async(&kept[i], NULL, count, NULL), REDLOCK_OK);
     await_answers(LOCKS);
     assert_all_good();
     ck_assert(end_burst());
@@ -234,7 +234,7 @@ static void *take_turns(void *arg)
         taker->status =
             redlock_acquire(taker->client, real_key("turns"), REDLOCK_WAIT_MS(REDLOCK_FOREVER), &lock, NULL);
         if (taker->status == REDLOCK_OK)
-            taker->status = redlock_release(&lock, NULL);
+            taker->status = redlock_release(&lock, NULL, NULL);
         atomic_fetch_add(&taker->turns, 1);
     }
     return NULL;

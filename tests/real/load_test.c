@@ -51,7 +51,7 @@ static void *call(void *arg)
         if (redlock_acquire(caller->client, resource_name(caller->resource, name), REDLOCK_WAIT_MS(PATIENCE_MS), &lock,
                             NULL) == REDLOCK_OK)
             hold(caller->resource);
-        if (redlock_release(&lock, NULL) != REDLOCK_OK)
+        if (redlock_release(&lock, NULL, NULL) != REDLOCK_OK)
             atomic_fetch_add(&wrong_answers, 1);
     }
     return NULL;
@@ -102,15 +102,15 @@ static void churn_once(uint64_t *random)
     options.fence = random_below(random, 2);
     resource_name(random_below(random, CHURN_RESOURCES), name);
     if (random_below(random, 8) == 0)
-        redlock_query(client, name, 0, &state, NULL);
+        redlock_query(client, name, 0, NULL, &state, NULL);
     if (redlock_acquire(client, name, &options, &lock, NULL) != REDLOCK_OK)
         return;
     atomic_fetch_add(&churned, 1);
     if (random_below(random, 8) == 0)
         redlock_wait_lost(lock, random_below(random, 400), NULL); /* some locks expire meanwhile */
     if (random_below(random, 4) == 0)
-        redlock_extend(lock, 0, NULL);
-    redlock_release(&lock, NULL);
+        redlock_extend(lock, 0, NULL, NULL);
+    redlock_release(&lock, NULL, NULL);
 }
 
 static void *churn(void *arg)
@@ -216,7 +216,7 @@ TEST(churn, churn_leaves_memory_and_descriptors_flat)
     }
     ck_assert_uint_gt(churned, 20);
     ck_assert_msg(flat, "grew in each of %d stretches (see above)", STRETCHES);
-    redlock_close(&client, NULL);
+    redlock_close(&client, NULL, NULL);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
 

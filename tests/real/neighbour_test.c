@@ -189,7 +189,7 @@ static void *contend(void *arg)
 
         if (status == REDLOCK_OK) {
             hold(contest);
-            status = redlock_release(&lock, NULL);
+            status = redlock_release(&lock, NULL, NULL);
         }
         if (status != REDLOCK_OK && status != REDLOCK_TIMED_OUT)
             atomic_fetch_add(&contest->failures, 1);

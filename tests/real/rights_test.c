@@ -313,7 +313,7 @@ static void release_both(redlock_client *client, const redlock_result *ready, vo
 {
     (void)client, (void)ready;
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(redlock_release_async((redlock_lock **)locks + i, count_released, NULL), REDLOCK_OK);
+        ck_assert_int_eq(redlock_release_async((redlock_lock **)locks + i, NULL, count_released, NULL), REDLOCK_OK);
 }
 
 TEST(rights, releases_of_one_turn_work_without_mget)
@@ -385,7 +385,7 @@ TEST_ROWS(rights, missing_right_ends_waiting_as_misconfigured, ROWS(missing))
         real_until(face, have_findings(face, missing[_i].finding));
     ck_assert_ptr_null(strstr(redlock_result_text(&result), "f_")); /* the script's hash would not help an operator */
     if (lock)
-        real_status(redlock_release(&lock, NULL), REDLOCK_OK, &result);
+        real_status(redlock_release(&lock, NULL, NULL), REDLOCK_OK, &result);
 }
 
 REAL_PROGRAM("real_rights")

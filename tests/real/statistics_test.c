@@ -79,11 +79,11 @@ TEST(counters, operations_are_counted_by_their_ends)
     ck_assert_uint_eq(statistics.attempts, 2);
     ck_assert_uint_eq(statistics.acquire_latency.count, 1);
     redlock_lock *again = acquire(stock, REDLOCK_OK);
-    ck_assert_int_eq(redlock_release(&again, NULL), REDLOCK_OK); /* no node takes part in it */
+    ck_assert_int_eq(redlock_release(&again, NULL, NULL), REDLOCK_OK); /* no node takes part in it */
     ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
     ck_assert_uint_eq(statistics.reentered, 1);
     ck_assert_uint_eq(statistics.released, 0);
-    ck_assert_int_eq(redlock_release(&lock, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_release(&lock, NULL, NULL), REDLOCK_OK);
     ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
     ck_assert_uint_eq(statistics.released, 1);
     ck_assert_uint_eq(statistics.locks_held, 0);
@@ -111,7 +111,7 @@ TEST(counters, metrics_report_the_size_that_they_need)
     size_t needed = 0, again = 0;
     client = face_client(clients_open(BLOCKING_FACE));
     redlock_lock *lock = acquire(real_key("stock"), REDLOCK_OK);
-    ck_assert_int_eq(redlock_release(&lock, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_release(&lock, NULL, NULL), REDLOCK_OK);
     ck_assert_int_eq(redlock_metrics(client, NULL, 0, &needed), REDLOCK_INVALID);
     ck_assert_uint_gt(needed, 1000);
     char *text = malloc(needed + 64); /* numbers may have grown by a digit */

@@ -201,7 +201,7 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
     (void)arg;
     result = *given;
     answers++;
-    if (lock && redlock_release_async(&lock, NULL, NULL) == REDLOCK_OK)
+    if (lock && redlock_release_async(&lock, NULL, NULL, NULL) == REDLOCK_OK)
         granted++;
 }
 

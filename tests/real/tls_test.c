@@ -430,7 +430,7 @@ TEST(files, no_memory_while_a_client_is_made)
         int status = redlock_connect("rediss://127.0.0.1:1", &options, &client, &result);
         failed = status != REDLOCK_OK;
         ck_assert_int_eq(status, failed ? REDLOCK_NO_MEMORY : REDLOCK_OK);
-        redlock_close(&client, NULL);
+        redlock_close(&client, NULL, NULL);
         ck_assert_uint_eq(test_allocator_live(allocator), 0);
         test_allocator_free(allocator);
     }

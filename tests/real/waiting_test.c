@@ -60,7 +60,7 @@ static redlock_lock *take_it(struct face *face)
 static uint64_t release_it(redlock_lock *lock)
 {
     uint64_t released = test_now_ns();
-    real_status(redlock_release(&lock, &result), REDLOCK_OK, &result);
+    real_status(redlock_release(&lock, NULL, &result), REDLOCK_OK, &result);
     return released;
 }
 
@@ -192,7 +192,7 @@ static bool hand_over_twice(struct face *first, struct face *second, bool has_an
         await_queued(2);
     }
     cluster_integer(cluster, NODES - 1, "DEL", KEY, NULL);
-    redlock_release(&holder.lock, NULL);
+    redlock_release(&holder.lock, NULL, NULL);
     handed = is_handed_over(&waiter, offer) && wait_until(is_value_on_last_node, offer, 200) && handed;
     release_it(waiter.lock);
     if (has_another_waiter)
@@ -224,7 +224,7 @@ TEST(turns, lock_that_was_handed_over_without_a_message_is_found)
     real_command(NODES, "EVAL", give, "3", KEY, QUEUE, ALIVE, offer, NULL);
     ck_assert(!is_handed_over(&waiter, offer));
     release_it(waiter.lock);
-    redlock_release(&lock, NULL); /* it is lost */
+    redlock_release(&lock, NULL, NULL); /* it is lost */
 }
 
 /* The waiter's process is dead, but its entry and its subscription's mark are not: no node may give it the lock. */
@@ -530,7 +530,7 @@ static void *take_terms(void *arg)
         if (term < rotating.how->terms)
             rotating.holder[term] = rival->number;
         nanosleep(&hold, NULL);
-        rival->status = redlock_release(&lock, NULL);
+        rival->status = redlock_release(&lock, NULL, NULL);
     }
     return NULL;
 }
@@ -822,7 +822,7 @@ static uint64_t keep_and_wait(int i)
     bool in_time = redlock_validity_ms(lock) > 200;
     waiter_start(&waiter, other, KEY, others);
     clients_await_waiters(holder, KEY, 1);
-    int status = redlock_release(&lock, &result);
+    int status = redlock_release(&lock, NULL, &result);
     uint64_t released = test_now_ns() - began;
     if (!in_time || released > 200 * MS) { /* a busy machine: this run shows nothing */
         waiter_finish_and_release(&waiter);
@@ -852,7 +852,7 @@ TEST_ROWS(kept, release_sets_the_keys_to_the_rest, ROWS(kept_kinds))
     options.at_least_ms = LONG_MS;
     redlock_lock *lock = held_acquire(holder, KEY, &options);
     clients_await(holder, "EXISTS", kept_kinds[_i].key, 1, 1);
-    if (redlock_release(&lock, &result) == REDLOCK_LOST && options.ttl_ms == 300)
+    if (redlock_release(&lock, NULL, &result) == REDLOCK_LOST && options.ttl_ms == 300)
         return; /* a busy machine */
     ck_assert_int_eq(result.status, REDLOCK_OK);
     held_refuse(other, KEY, &others, REDLOCK_HELD);
@@ -882,7 +882,7 @@ TEST_ROWS(kept, handles_and_close_keep_it, 3)
         clients_await(NULL, "PTTL", KEY, 1, 5100);
     struct face *other = open_here();
     if (_i == 2)
-        real_status(redlock_release_token(face_client(other), KEY, 0, token, &result), REDLOCK_OK, &result);
+        real_status(redlock_release_token(face_client(other), KEY, 0, token, NULL, &result), REDLOCK_OK, &result);
     else
         real_command(NODES, "DEL", KEY, NULL);
     ck_assert(real_nothing_left(other));

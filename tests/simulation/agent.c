@@ -139,7 +139,7 @@ static void release(struct sim_slot *slot)
     let_go(slot);
     slot->state = SIM_RELEASING;
     slot->wake = QUORUM_NEVER;
-    called(operation, redlock_release_async(&lock, released, operation));
+    called(operation, redlock_release_async(&lock, NULL, released, operation));
 }
 
 static void extended(redlock_client *client, const redlock_result *result, void *arg)
@@ -168,7 +168,7 @@ static void extend(struct sim_slot *slot)
     slot->extensions++;
     slot->state = SIM_EXTENDING;
     slot->wake = QUORUM_NEVER;
-    called(operation, redlock_extend_async(slot->holding.lock, ttl, extended, operation));
+    called(operation, redlock_extend_async(slot->holding.lock, ttl, NULL, extended, operation));
     if (sim_random_chance(random, 100))
         release(slot); /* while its extension is in progress */
 }
@@ -448,7 +448,7 @@ static void queried(redlock_client *client, const redlock_state *state, const re
 static void trust(struct sim_process *process)
 {
     struct sim_operation *operation = begin(process, NULL, SIM_TRUST, one_round(process));
-    called(operation, redlock_trust_async(process->client, answered, operation));
+    called(operation, redlock_trust_async(process->client, NULL, answered, operation));
 }
 
 static void query(struct sim_process *process)
@@ -457,7 +457,7 @@ static void query(struct sim_process *process)
     unsigned resource = (unsigned)sim_random_below(&sim_world->workload, sim_world->config.resources);
     if (sim_world->config.permits && sim_random_chance(&sim_world->workload, 200))
         resource = SIM_SEMAPHORE;
-    called(operation, redlock_query_async(process->client, sim_resource_name(resource), 0, queried, operation));
+    called(operation, redlock_query_async(process->client, sim_resource_name(resource), 0, NULL, queried, operation));
 }
 
 static void closed(redlock_client *client, const redlock_result *result, void *arg)
@@ -489,7 +489,7 @@ static void close_client(struct sim_process *process)
     struct sim_operation *operation = begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
     process->closing = true;
     process->ending = process->client;
-    called(operation, redlock_close_async(&process->client, closed, operation));
+    called(operation, redlock_close_async(&process->client, NULL, closed, operation));
 }
 
 /* -------------------------------------------------------------------------------------------------------- the agent */

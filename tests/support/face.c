@@ -254,49 +254,49 @@ int face_release_token(struct face *face, const char *resource, const char *toke
 {
     struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
-        return checked(redlock_release_token(face->client, resource, 0, token, result), result);
+        return checked(redlock_release_token(face->client, resource, 0, token, NULL, result), result);
     return finish(face, &completion,
-                  redlock_release_token_async(face->client, resource, 0, token, on_completed, &completion));
+                  redlock_release_token_async(face->client, resource, 0, token, NULL, on_completed, &completion));
 }
 
 int face_trust(struct face *face, redlock_result *result)
 {
     struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
-        return checked(redlock_trust(face->client, result), result);
-    return finish(face, &completion, redlock_trust_async(face->client, on_completed, &completion));
+        return checked(redlock_trust(face->client, NULL, result), result);
+    return finish(face, &completion, redlock_trust_async(face->client, NULL, on_completed, &completion));
 }
 
 int face_inspect(struct face *face, const char *resource, redlock_result *result)
 {
     struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
-        return checked(redlock_inspect(face->client, resource, 0, result), result);
-    return finish(face, &completion, redlock_inspect_async(face->client, resource, 0, on_completed, &completion));
+        return checked(redlock_inspect(face->client, resource, 0, NULL, result), result);
+    return finish(face, &completion, redlock_inspect_async(face->client, resource, 0, NULL, on_completed, &completion));
 }
 
 int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
 {
     struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
-        return checked(redlock_extend(lock, ttl_ms, result), result);
-    return finish(face, &completion, redlock_extend_async(lock, ttl_ms, on_completed, &completion));
+        return checked(redlock_extend(lock, ttl_ms, NULL, result), result);
+    return finish(face, &completion, redlock_extend_async(lock, ttl_ms, NULL, on_completed, &completion));
 }
 
 int face_release(struct face *face, redlock_lock **lock, redlock_result *result)
 {
     struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
-        return checked(redlock_release(lock, result), result);
-    return finish(face, &completion, redlock_release_async(lock, on_completed, &completion));
+        return checked(redlock_release(lock, NULL, result), result);
+    return finish(face, &completion, redlock_release_async(lock, NULL, on_completed, &completion));
 }
 
 int face_query(struct face *face, const char *resource, redlock_state *state, redlock_result *result)
 {
     struct completion completion = {.inside = true, .result = result, .state = state};
     if (face->kind == BLOCKING_FACE)
-        return checked(redlock_query(face->client, resource, 0, state, result), result);
-    return finish(face, &completion, redlock_query_async(face->client, resource, 0, on_queried, &completion));
+        return checked(redlock_query(face->client, resource, 0, NULL, state, result), result);
+    return finish(face, &completion, redlock_query_async(face->client, resource, 0, NULL, on_queried, &completion));
 }
 
 int face_close(struct face **face, redlock_result *result)
@@ -311,11 +311,11 @@ int face_close(struct face **face, redlock_result *result)
         link = &(*link)->next;
     *link = closing->next;
     if (closing->kind == BLOCKING_FACE) {
-        status = checked(redlock_close(&closing->client, completion.result), completion.result);
+        status = checked(redlock_close(&closing->client, NULL, completion.result), completion.result);
     } else {
         redlock_client *client = closing->client; /* to dispatch it until it is closed */
 
-        status = finish(closing, &completion, redlock_close_async(&client, on_closed, &completion));
+        status = finish(closing, &completion, redlock_close_async(&client, NULL, on_closed, &completion));
         if (closing->loop)
             ev_loop_destroy(closing->loop);
     }

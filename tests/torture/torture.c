@@ -101,9 +101,9 @@ static void trust(void)
     trusting.ttl_ms = trusting.max_ttl_ms = MAX_TTL_MS;
     trusting.node_timeout_ms = trusting.silence_limit_ms = 20000; /* the servers start on a busy machine */
     if (redlock_connect(cluster_nodes_string(cluster), &trusting, &client, &result) != REDLOCK_OK ||
-        redlock_ready(client, 10000, &result) != REDLOCK_OK || redlock_trust(client, &result) != REDLOCK_OK)
+        redlock_ready(client, 10000, &result) != REDLOCK_OK || redlock_trust(client, NULL, &result) != REDLOCK_OK)
         fixture_fail("cannot trust the nodes: %s", redlock_result_text(&result));
-    redlock_close(&client, NULL);
+    redlock_close(&client, NULL, NULL);
 }
 
 static void write_command_settings(void)

@@ -12,7 +12,7 @@ int main(void)
         return puts(redlock_result_text(&result)), EXIT_FAILURE;
     int status = redlock_acquire(client, "outside", REDLOCK_WAIT_MS(20000), &lock, &result);
     printf("%s: C: %s\n", redlock_version(), redlock_result_text(&result));
-    redlock_release(&lock, NULL);
-    redlock_close(&client, NULL);
+    redlock_release(&lock, NULL, NULL);
+    redlock_close(&client, NULL, NULL);
     return status == REDLOCK_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

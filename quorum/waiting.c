@@ -7,12 +7,16 @@
 static const unsigned losses_on_end = 8;
 /* With less time until the deadline another attempt is not worth it. */
 static const quorum_duration least_time_for_attempt = 4 * QUORUM_MILLISECOND;
+/* What a client may send to each node behind foreign holders: 125 looks and attempts a second, and as many in advance.
+ * Enough to follow one lock whose holder changes every 20 ms. */
+static const quorum_duration time_per_poll = 8 * QUORUM_MILLISECOND;
+static const quorum_duration polls_in_advance = QUORUM_SECOND;
 /* Between releases that leave the lock free. Each costs one more. */
 static const quorum_duration round_trips_between_wakes = 64;
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms)
 {
-    assert(terms->nodes >= 1 && terms->nodes <= QUORUM_NODES_MAX);
+    assert(terms->nodes >= 1 && terms->nodes <= QUORUM_NODES_MAX && terms->polling);
     memset(waiting, 0, sizeof *waiting);
     waiting->terms = *terms;
     waiting->overtake_at = waiting->give_up_at = QUORUM_NEVER;
@@ -197,6 +201,22 @@ static quorum_duration pause_behind_holder(const struct quorum_waiting *waiting,
     return held + soonest < begin ? begin - held : soonest;
 }
 
+static void count_poll(const struct quorum_waiting *waiting, quorum_time now)
+{
+    quorum_time *spent_until = &waiting->terms.polling->spent_until;
+    *spent_until = quorum_time_add(*spent_until > now ? *spent_until : now, time_per_poll);
+}
+
+/* The client's other waiters may have used up the allowance; still, a waiter looks once in a refresh interval. */
+static quorum_duration pause_within_allowance(const struct quorum_waiting *waiting, quorum_time now)
+{
+    quorum_duration spent = quorum_time_until(waiting->terms.polling->spent_until, now);
+    quorum_duration least = spent > polls_in_advance ? spent - polls_in_advance : 0;
+    quorum_duration pause = pause_behind_holder(waiting, now);
+    least = least < waiting->terms.refresh ? least : waiting->terms.refresh;
+    return pause > least ? pause : least;
+}
+
 /* The nodes without a foreign holder are no majority: no release of ours will say when that ends. */
 static void plan_look(struct quorum_waiting *waiting, quorum_time now)
 {
@@ -214,13 +234,14 @@ static void plan_look(struct quorum_waiting *waiting, quorum_time now)
         waiting->pause = terms->watch;
     else if (quorum_time_since(waiting->changed_at, now) >= waiting->pause)
         waiting->pause = waiting->pause < terms->refresh / 2 ? 2 * waiting->pause : terms->refresh;
-    waiting->look_at = quorum_time_add(now, waiting->watching ? pause_behind_holder(waiting, now) : waiting->pause);
+    waiting->look_at = quorum_time_add(now, waiting->watching ? pause_within_allowance(waiting, now) : waiting->pause);
     report_subscriptions(waiting, now);
 }
 
 static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
     waiting->looking = false;
+    count_poll(waiting, now);
     plan_look(waiting, now);
     dequeue_from_few(waiting, actions);
 }
@@ -253,6 +274,7 @@ static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions 
                   const struct quorum_waiting_event *event)
 {
     waiting->trying = false;
+    count_poll(waiting, event->now);
     waiting->rest_until = is_to_rest(waiting, event) ? event->rest_until : 0;
     waiting->left = 0;
     waiting->overtake_at = QUORUM_NEVER;

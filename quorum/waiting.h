@@ -9,6 +9,8 @@
  * attempts at growing intervals, which begin anew with each holder, and at short ones when a holder has had the lock for
  * about as long as the one before. A holder is foreign by the form of its token; or because it follows another one, and
  * no message said that the lock was free. And the waiter makes one attempt shortly before its deadline.
+ *
+ * All waiters of a client share an allowance of looks and attempts. Behind foreign holders they poll within it.
  */
 #ifndef QUORUM_WAITING_H
 #define QUORUM_WAITING_H
@@ -19,11 +21,17 @@
 #include "quorum/tally.h"
 #include "quorum/time.h"
 
+/* What a client's waiters have sent, counted as time; zeros at first. */
+struct quorum_polling {
+    quorum_time spent_until;
+};
+
 struct quorum_waiting_terms {
     unsigned nodes;
-    quorum_duration refresh;  /* between looks */
-    quorum_duration margin;   /* much longer than messages of several nodes about one release differ */
-    quorum_duration patience; /* after the first node has handed the lock over, for a majority */
+    struct quorum_polling *polling; /* the client's */
+    quorum_duration refresh;        /* between looks */
+    quorum_duration margin;         /* much longer than messages of several nodes about one release differ */
+    quorum_duration patience;       /* after the first node has handed the lock over, for a majority */
     quorum_duration watch;    /* before the first attempt behind a foreign holder; doubles with each. When the holder is
                                  likely to change, a quarter of it */
     quorum_time last_attempt; /* the attempt before the deadline; QUORUM_NEVER: none */

@@ -124,6 +124,7 @@ static void stand_anew(struct rl_queue *queue)
     quorum_time deadline = queue->first->deadline;
     const struct quorum_waiting_terms terms = {
         .nodes = locks->nodes->count,
+        .polling = &locks->queues.polling,
         .refresh = REFRESH,
         .margin = MARGIN,
         .patience = rl_nodes_timeout(locks->nodes),
@@ -193,8 +194,9 @@ static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
     waiter->queue = NULL;
 }
 
-/* The first waiter tries; readers try together, `most` of them now and the others in the next turn of the loop. An attempt
- * may end at once, and its waiter leave: then the next waiter's turn is due, not inside that call. */
+/* The first waiter tries; readers try together, `most` of them now and the others in the next turn of the loop. But one is
+ * enough to poll. An attempt may end at once, and its waiter leave: then the next waiter's turn is due, not inside that
+ * call. */
 static unsigned attempt_some(struct rl_queue *queue, unsigned most)
 {
     unsigned attempts = 0;
@@ -205,7 +207,7 @@ static unsigned attempt_some(struct rl_queue *queue, unsigned most)
     }
     while (queue->cursor && !queue->due && attempts < most) {
         struct rl_waiter *waiter = queue->cursor;
-        queue->cursor = waiter->shared ? waiter->next : NULL;
+        queue->cursor = waiter->shared && !queue->rules.probing ? waiter->next : NULL;
         waiter->turn = queue->turns;
         waiter->attempt(waiter);
         attempts++;

@@ -74,6 +74,7 @@ struct rl_queues {
     struct rl_queue *due;                           /* the first waiter of each has left in this turn of the loop */
     struct rl_queue *buckets[RL_QUEUE_BUCKETS + 1]; /* see queue_table.h */
     uint64_t last_ticket;
+    struct quorum_polling polling;
     /* A node has enqueued the waiter that has won this lease meanwhile. */
     void (*enqueued_late)(struct rl_locks *locks, const struct rl_lease *won);
 };

@@ -849,6 +849,28 @@ TEST(readers, a_cancelled_reader_leaves_its_entry_to_the_next)
     ck_assert_status(scene_wait(&next), REDLOCK_OK);
 }
 
+/* The holder is a client of another library, which wakes none of them. */
+TEST(readers, one_reader_polls_for_all)
+{
+    struct answer other;
+    options = *SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .shared = 1);
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_set_key(scene.node[i], "stock", "foreign", 600000);
+    start();
+    options.cancellation = scene_cancellation();
+    scene_start_acquire(&other, "stock", &options);
+    rest_until_notified();
+    scene_wait_for_sent(0, SENT_ATTEMPT, 7);
+    redlock_cancel(scene.cancellation);
+    ck_assert_status(scene_wait(&other), REDLOCK_CANCELLED);
+    ck_assert_uint_le(other.result.attempts, 2);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_delete_key(scene.node[i], "stock");
+    assert_acquired();
+    ck_assert_uint_ge(answer.result.attempts, 5);
+}
+
 /* A writer of the same client waits, and has a separate entry. */
 TEST(readers, a_reader_that_acquired_leaves_the_queue_where_the_reply_was_late)
 {

@@ -175,7 +175,9 @@ static void check_waiting(const struct quorum_waiting *before, const struct quor
 
 static void run_waiting(struct fuzz_input *input)
 {
+    struct quorum_polling polling = {.spent_until = 0};
     struct quorum_waiting_terms terms = {.nodes = 1 + fuzz_byte(input) % QUORUM_NODES_MAX,
+                                         .polling = &polling,
                                          .refresh = any_duration(input),
                                          .margin = any_duration(input)};
     terms.patience = terms.refresh;

@@ -16,7 +16,10 @@ static const quorum_time begin = 1000 * QUORUM_SECOND;
  * by too few is given back after 50 ms. */
 static struct quorum_waiting waiting_with(unsigned nodes)
 {
+    static struct quorum_polling polling;
+    polling.spent_until = 0;
     const struct quorum_waiting_terms terms = {.nodes = nodes,
+                                               .polling = &polling,
                                                .refresh = QUORUM_SECOND,
                                                .margin = 20 * MS,
                                                .watch = 20 * MS,
@@ -319,6 +322,49 @@ TEST_ROWS(waiting, waiter_follows_story, ROWS(stories))
     }
     for (const char *events = story->events; next_word(&events, word);)
         play(&run, word);
+}
+
+/* Behind holders that stay for two seconds each, all waiters of a client try often for a second of it. The replies take
+ * 0.3 ms, and no node of the majority enqueues a waiter with an attempt: a look follows each. */
+TEST(waiting, waiters_of_a_client_share_an_allowance)
+{
+    enum { WAITERS = 4, SECONDS = 20, PER_SECOND = 125 };
+    struct quorum_waiting waitings[WAITERS];
+    quorum_time at[WAITERS], polled_at[WAITERS] = {0};
+    unsigned polls = 0;
+    for (unsigned i = 0; i < WAITERS; i++) {
+        waitings[i] = looking_with(1);
+        at[i] = begin;
+    }
+    for (unsigned next = 0;; next = 0) {
+        for (unsigned i = 1; i < WAITERS; i++)
+            next = at[i] < at[next] ? i : next;
+        quorum_time now = at[next];
+        if (now >= begin + SECONDS * QUORUM_SECOND)
+            break;
+        struct quorum_waiting *waiting = &waitings[next];
+        struct quorum_waiting_event event = {.type = QUORUM_WAITING_WOKEN, .now = now};
+        if (waiting->looking) {
+            event.type = QUORUM_WAITING_ENQUEUED;
+            event.remaining = QUORUM_NEVER;
+            event.holder = 1 + (now - begin) / (2 * QUORUM_SECOND);
+            quorum_waiting_step(waiting, &event);
+        }
+        event.type = waiting->looking  ? QUORUM_WAITING_LOOKED
+                     : waiting->trying ? QUORUM_WAITING_TRIED
+                                       : QUORUM_WAITING_WOKEN;
+        event.in_the_way = true;
+        struct quorum_waiting_actions done = quorum_waiting_step(waiting, &event);
+        if (done.look || done.attempt) {
+            ck_assert_uint_le(now, (polled_at[next] ? polled_at[next] : now) + QUORUM_SECOND + MS);
+            polled_at[next] = now;
+            polls++;
+        }
+        at[next] = waiting->looking || waiting->trying ? now + 3 * MS / 10 : quorum_waiting_deadline(waiting);
+        ck_assert_uint_gt(at[next], now);
+    }
+    ck_assert_uint_le(polls, PER_SECOND * (SECONDS + 1) + 2 * WAITERS);
+    ck_assert_uint_ge(polls, PER_SECOND * SECONDS / 2);
 }
 
 TEST(waiting, last_attempt_leaves_time_for_its_replies)

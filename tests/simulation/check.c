@@ -307,10 +307,10 @@ static void check_healing(const struct sim_process *process, const char *bytes, 
 /* ----------------------------------------------------------------------------------------------- G8 bounded polling */
 
 /*
- * A waiter polls a node once a second, and when the lock may be free: when it is woken, when a key expires, or, with a
- * holder that wakes no waiter, after a pause of 40 ms on average. After eight wake-ups in vain in a row it pauses too.
- * A process waits for at most four locks, and requests each of a semaphore's four permits. That makes 175 requests per
- * second in the long run, plus the first requests of each acquire.
+ * A waiter polls a node once a second, and when the lock may be free: when it is woken, or when a key expires; after
+ * eight wake-ups in vain in a row it pauses. Behind holders that wake no waiter, all waiters of a process poll 125 times
+ * a second in the long run. A process waits for at most four locks, and requests each of a semaphore's four permits.
+ * That makes less than 175 requests per second, plus the first requests of each acquire.
  *
  * The check allows a little more than this rate, and a burst of 400 requests. Measured with half the rate and half the
  * allowance per acquire, the largest excess in 120,000 operations was 54. A waiter that polls again as soon as it gets

@@ -5,7 +5,8 @@
 #        scripts/sim.sh --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...]
 #   --seed N        which worlds (1); the same number gives the same worlds
 #   --operations N  how many calls of the library are simulated at least (100000)
-#   --boundary      as many again for each assumption that is broken alone: which promises break, and which do not
+#   --boundary      as many again for each assumption that is broken alone, or up to eight times as many until exclusion
+#                   breaks: which promises break, and which do not
 #   --world N       one world, by the number and the options that a failure printed
 #   --trace         prints every event in it
 #

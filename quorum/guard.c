@@ -26,7 +26,8 @@ void quorum_guard_init(struct quorum_guard *guard, unsigned nodes, uint32_t drif
 
 static void set_end(const struct quorum_guard *guard, struct quorum_guard_node *node)
 {
-    quorum_duration left = quorum_quarantine(node->since, node->time, guard->max_ttl, guard->drift_ppm);
+    quorum_duration left =
+        quorum_quarantine(node->since, node->time, quorum_time_add(guard->max_ttl, node->longer), guard->drift_ppm);
     node->end = left ? quorum_time_add(node->received, left) : 0;
 }
 
@@ -39,6 +40,14 @@ bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl)
         if (guard->node[i].received)
             set_end(guard, &guard->node[i]);
     return true;
+}
+
+void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_duration longer)
+{
+    assert(node < guard->nodes);
+    guard->node[node].longer = longer;
+    if (guard->node[node].received)
+        set_end(guard, &guard->node[node]);
 }
 
 void quorum_guard_read(struct quorum_guard *guard, unsigned node, quorum_time since, quorum_time time,

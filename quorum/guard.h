@@ -37,7 +37,8 @@ struct quorum_guard {
         quorum_time since; /* as the marker says; the node's clock */
         quorum_time time;  /* of the reading, by the node's clock */
         quorum_time received;
-        quorum_time end; /* the quarantine's, by this client's clock; 0: none, or nothing read yet */
+        quorum_duration longer; /* than the quarantine of a node whose promotion every client notices at once */
+        quorum_time end;        /* the quarantine's, by this client's clock; 0: none, or nothing read yet */
     } node[QUORUM_NODES_MAX];
 };
 
@@ -46,6 +47,9 @@ void quorum_guard_init(struct quorum_guard *guard, unsigned nodes, uint32_t drif
 /* A marker of the deployment has this max_ttl. true: it is larger than all before, so every node's quarantine has
  * become longer, and their markers must say so. */
 bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl);
+
+/* The node's quarantine is longer: see sentinel.h. */
+void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_duration longer);
 
 /* The node's marker has been read. Counts from the reply: the node read its clock before that, so the quarantine is
  * never too short. */

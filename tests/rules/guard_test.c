@@ -87,4 +87,21 @@ TEST(guard, larger_max_ttl_of_one_node_counts_on_every_node)
     ck_assert_uint_eq(guard.node[0].end, 0);
 }
 
+TEST(guard, quarantine_of_a_promoted_master_is_longer)
+{
+    struct quorum_guard guard;
+    quorum_guard_init(&guard, 2, 0, SHORT);
+    quorum_guard_lengthen(&guard, 0, 5 * QUORUM_SECOND);
+    for (unsigned node = 0; node < 2; node++)
+        quorum_guard_read(&guard, node, noon, noon, 7 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[0].end - guard.node[1].end, 5 * QUORUM_SECOND);
+    quorum_guard_lengthen(&guard, 0, QUORUM_SECOND); /* later, by better knowledge */
+    ck_assert_uint_eq(guard.node[0].end - guard.node[1].end, QUORUM_SECOND);
+    quorum_guard_lengthen(&guard, 0, 0);
+    ck_assert_uint_eq(guard.node[0].end, guard.node[1].end);
+    quorum_guard_read(&guard, 0, QUORUM_TRUSTED, noon, 7 * QUORUM_SECOND);
+    quorum_guard_lengthen(&guard, 0, 5 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[0].end, 0);
+}
+
 TEST_PROGRAM("quorum/guard")

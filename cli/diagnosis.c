@@ -65,7 +65,8 @@ static const struct {
     {"certificate is not yet valid", "set this machine's clock, or the server's certificate is for later"},
     {"certificate is not for", "list the node by a name or address that its certificate has, or set tls-server-name"},
     {"certificate not trusted", "set tls-ca-file to the authority that issued the server's certificate"},
-    {"it is a Sentinel", "list the servers that the Sentinel watches"},
+    {"it is a Sentinel",
+     "write sentinel:// with all Sentinels and the name of the master, or list the servers that it watches"},
     {"MOVED", "another server of its cluster has the slot of the lock's keys: list that one, as the text names it"},
     {"ASK", "the slot of the lock's keys moves to another server of its cluster: list that one"},
     {"CROSSSLOT",
@@ -115,10 +116,15 @@ static bool is_ready(const struct cli_diagnosed_node *node)
     return strcmp(node->status.state, "ready") == 0;
 }
 
+static const uint32_t of_sentinels = REDLOCK_FINDING_MASTER_UNKNOWN | REDLOCK_FINDING_SENTINELS_SILENT |
+                                     REDLOCK_FINDING_SENTINELS_DISAGREE | REDLOCK_FINDING_FAILOVER;
+
 static void judge_link(struct cli_diagnosed_node *node, const redlock_node_result *result)
 {
     const char *error = *node->status.error != '\0' ? node->status.error : result->text;
 
+    if (!is_ready(node) && (node->status.findings & of_sentinels) != 0)
+        return; /* the finding says more */
     if (!is_ready(node))
         set_remedy(add_to_node(node, "unreachable", *error != '\0' ? error : node->status.state), remedy_for(error));
     else if (result->outcome == REDLOCK_NODE_TIMED_OUT)

@@ -16,7 +16,7 @@ struct cli_finding {
     char remedy[768]; /* the remedy */
 };
 
-enum { CLI_FINDINGS_MAX = 14 };
+enum { CLI_FINDINGS_MAX = 18 };
 
 struct cli_diagnosed_node {
     redlock_node_status status;

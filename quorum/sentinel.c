@@ -10,9 +10,16 @@ void quorum_sentinels_init(struct quorum_sentinels *sentinels, unsigned count)
     sentinels->count = count;
 }
 
+static bool is_same(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
 static bool names(const struct quorum_sentinel *sentinel, const char *address)
 {
-    return sentinel->sent && !sentinel->unknown && *address && strcmp(sentinel->named, address) == 0;
+    return sentinel->sent && !sentinel->unknown && *address && is_same(sentinel->named, address);
 }
 
 /* A sentinel that is not listed may have voted, too. */
@@ -38,7 +45,7 @@ static quorum_time given_up(const struct quorum_sentinels *sentinels, const stru
     quorum_time earliest = QUORUM_NEVER;
     for (unsigned i = 0; i < sentinels->count; i++) {
         const struct quorum_sentinel *leader = &sentinels->sentinel[i];
-        if (only_one && strcmp(leader->id, voter->leader) != 0)
+        if (only_one && !is_same(leader->id, voter->leader))
             continue;
         if (!names(leader, voter->named) || leader->failing_over || leader->config_epoch != voter->config_epoch)
             return 0;

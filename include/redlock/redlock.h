@@ -381,10 +381,16 @@ typedef struct redlock_call_options {
  *     redis://[[user]:password@]host[:port][/database][?timeout_ms=50&connect_timeout_ms=1000]
  *     rediss://...      the same over TLS, if the library was built with it
  *     unix://[[user]:password@]/path/to/socket[?database=3&timeout_ms=50]
+ *     sentinel://[[user]:password@]host[:26379],host[:26379],host[:26379]/NAME[/database][?timeout_ms=50]
+ *     sentinels://...   the same, with TLS to the Sentinels and to the master
  * User, password and path may be percent-encoded: a % in them must be. For an ACL user with `nopass` write any
  * password: without one the library does not log in. The library resolves a host name off the loop, again at each
  * connect unless a lookup is still running. A repeated address is an error. Every client of a deployment must have the
  * same list: the majority is counted over it.
+ * With sentinel:// the node is the master that Redis Sentinel knows by this name: list all of its Sentinels, 3 to 9. User
+ * and password are theirs; the options' are the master's. Its votes count while a majority of the Sentinels confirms
+ * its address; after a failover it is in quarantine, and votes again by itself. It needs the guard. Its name is "NAME
+ * (host:port)" in results, and "NAME (sentinel host:port)" for the credentials callback. See docs/deployments.md.
  */
 
 /* ----------------------------------------------------------------------------------------------------- blocking API */
@@ -638,7 +644,12 @@ enum redlock_finding {
     REDLOCK_FINDING_TOO_OLD = 1024,       /* older than Redis 5.0 */
     REDLOCK_FINDING_FULL = 2048,          /* at its memory limit, and its marker must be written: it grants nothing */
     REDLOCK_FINDING_CLUSTER = 4096,       /* in cluster mode, and prefix and marker_key have no common {tag} */
-    REDLOCK_FINDING_HIDDEN = 8192         /* INFO or TIME does not show a fact that the guard needs */
+    REDLOCK_FINDING_HIDDEN = 8192,        /* INFO or TIME does not show a fact that the guard needs */
+    /* These are of a sentinel:// node, which has no vote meanwhile: */
+    REDLOCK_FINDING_MASTER_UNKNOWN = 16384,     /* its sentinels know no master of this name */
+    REDLOCK_FINDING_SENTINELS_SILENT = 32768,   /* fewer than a majority of its sentinels reply */
+    REDLOCK_FINDING_SENTINELS_DISAGREE = 65536, /* no majority of them names one address */
+    REDLOCK_FINDING_FAILOVER = 131072           /* they have voted for a failover */
 };
 
 /* A node with one of these is unfit: its votes do not count. */
@@ -680,6 +691,7 @@ typedef struct redlock_node_status {
     char lacking[512];          /* after redlock_inspect(): missing ACL rules, "+pexpire ~jobs:* (more)" */
     char user[128];             /* the ACL user of the last handshake, "default" if unnamed; may be cut */
     char server[16];            /* "redis", "valkey"; "": unknown */
+    char sentinels[512];        /* what each sentinel of the node says; "": it has none */
     uint64_t reserved[8];
 } redlock_node_status;
 

@@ -421,7 +421,7 @@ static void client_fill_close_result(redlock_client *client, redlock_result *res
         result->node[i].outcome = owed ? REDLOCK_NODE_UNREACHABLE : REDLOCK_NODE_GRANTED;
         if (owed)
             snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u undo%s not confirmed",
-                     node->address.name, owed, owed == 1 ? "" : "s");
+                     node->name, owed, owed == 1 ? "" : "s");
     }
 }
 

@@ -293,7 +293,7 @@ static void operation_fill(struct rl_operation *operation, redlock_result *resul
     const redlock_client *client = operation->client;
     rl_result_clear(result, client->nodes->count);
     for (unsigned i = 0; i < client->nodes->count; i++)
-        result->node[i].name = client->nodes->node[i].address.name;
+        result->node[i].name = client->nodes->node[i].name;
     result->status = operation->status;
     result->cause = operation->cause ? operation->cause : operation->status;
     result->attempts = operation->attempts;

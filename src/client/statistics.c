@@ -10,6 +10,7 @@
 #include "src/core/clock.h"
 #include "src/core/histogram.h"
 #include "src/node/guard.h"
+#include "src/node/sentinels.h"
 
 /* --------------------------------------------------------------------------------------------------------- snapshot */
 
@@ -295,7 +296,7 @@ static void fill_status(struct rl_node *node, redlock_node_status *status)
     const struct quorum_clock_node *clock = &client->nodes->clock_watch.node[node->index];
     quorum_time now = rl_now();
     memset(status, 0, sizeof *status);
-    status->name = node->address.name;
+    status->name = node->name;
     status->usable = rl_node_usable(node, now, true).is == RL_USABLE;
     status->findings = node->findings;
     copy(status->state, sizeof status->state, state_text(node));
@@ -305,6 +306,8 @@ static void fill_status(struct rl_node *node, redlock_node_status *status)
     copy(status->run_id, sizeof status->run_id, node->server.run_id);
     copy(status->role, sizeof status->role, node->server.role);
     fill_facts(&node->facts, status);
+    if (node->sentinels)
+        rl_sentinels_describe(node->sentinels, now, status->sentinels, sizeof status->sentinels);
     fill_objection(node, status, now);
     status->round_trip_us = node->heartbeat.round_trip_us;
     status->requests_pending = node->flight.sent.count;

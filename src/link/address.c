@@ -3,13 +3,21 @@
 #endif
 #include "src/link/address.h"
 
+#include <assert.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#define LIST_MAX 65536
-#define NODE_MAX 2048
+#include "quorum/sentinel.h"
+
+#define LIST_MAX        65536
+#define NODE_MAX        2048
+#define PORT            6379
+#define SENTINEL_PORT   26379
+#define SENTINELS_LEAST 3 /* fewer elect no leader after a failure */
+#define NO_NAME         "no name of a master; write sentinel://host:26379,host,host/NAME"
 
 /* A part of the list: not NUL-terminated. */
 struct span {
@@ -167,10 +175,10 @@ static bool set_port(struct parser *parser, struct rl_address *address, struct s
 }
 
 /* host, host:port, [v6], [v6]:port */
-static bool host_and_port(struct parser *parser, struct rl_address *address, struct span rest)
+static bool host_and_port(struct parser *parser, struct rl_address *address, struct span rest, uint16_t port)
 {
     struct span host;
-    address->port = 6379;
+    address->port = port;
     if (memchr(rest.at, '@', rest.size)) /* not quoted: it may be a password */
         return wrong(parser, "a user and password need the form redis://user:password@host:port");
     if (rest.size && rest.at[0] == '[') {
@@ -260,10 +268,73 @@ static bool tcp_uri(struct parser *parser, struct rl_address *address, struct sp
         return wrong_part(parser, "database ", rest, "is not a number");
     if (rest.size)
         address->database = (int64_t)database;
-    return host_and_port(parser, address, authority);
+    return host_and_port(parser, address, authority, PORT);
 }
 
-static bool uri(struct parser *parser, struct rl_address *address, struct span rest, bool socket)
+static void set_name(struct rl_address *address);
+
+/* The same one twice would have two votes. */
+static bool add_sentinel(struct parser *parser, struct rl_address *address, struct span text)
+{
+    struct rl_address sentinel = {.port = 0};
+    size_t used = strlen(address->sentinels), size;
+    if (!host_and_port(parser, &sentinel, trimmed(text), SENTINEL_PORT))
+        return false;
+    set_name(&sentinel);
+    size = strlen(sentinel.name);
+    for (const char *at = address->sentinels; *at; at = strchr(at, ' ') + 1)
+        if (strncasecmp(at, sentinel.name, size) == 0 && at[size] == ' ')
+            return wrong(parser, "'%s' is listed twice as a Sentinel", sentinel.name);
+    if (address->sentinel_count == QUORUM_SENTINELS_MAX)
+        return wrong(parser, "more than %d Sentinels; list those that watch this master", QUORUM_SENTINELS_MAX);
+    if (used + size + 2 > sizeof address->sentinels)
+        return wrong(parser, "the names of its Sentinels are too long; use addresses");
+    snprintf(address->sentinels + used, sizeof address->sentinels - used, "%s ", sentinel.name);
+    address->sentinel_count++;
+    return true;
+}
+
+static bool set_master(struct parser *parser, struct rl_address *address, struct span name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (!isalnum((unsigned char)name.at[i]) && !strchr(".-_", name.at[i]))
+            return wrong(parser, "the master's name has a character that Sentinels do not allow; known are letters, "
+                                 "digits and . - _ (in a password, a '/' is written %%2F)");
+    if (name.size == 0)
+        return wrong(parser, NO_NAME);
+    if (name.size >= sizeof address->master)
+        return wrong(parser, "the master's name is longer than %zu bytes", sizeof address->master - 1);
+    memcpy(address->master, name.at, name.size);
+    return true;
+}
+
+/* Behind the credentials: the Sentinels, the master's name, and perhaps a database. */
+static bool sentinel_uri(struct parser *parser, struct rl_address *address, struct span rest)
+{
+    struct span sentinels, sentinel, name = {rest.at, 0};
+    uint64_t database;
+    /* Without a name the next '/' is of another node's scheme. */
+    if (!cut(&rest, '/', &sentinels) || (sentinels.size && sentinels.at[sentinels.size - 1] == ':'))
+        return wrong(parser, NO_NAME);
+    for (bool more = true; more;) {
+        more = cut(&sentinels, ',', &sentinel);
+        if (!add_sentinel(parser, address, more ? sentinel : sentinels))
+            return false;
+    }
+    if (address->sentinel_count < SENTINELS_LEAST)
+        return wrong(parser, "it lists %u of the Sentinels; list all that watch the master, at least %d",
+                     address->sentinel_count, SENTINELS_LEAST);
+    bool numbered = cut(&rest, '/', &name);
+    if (numbered && !number(rest, 0, 1000000, &database))
+        return wrong_part(parser, "database ", rest, "is not a number");
+    if (numbered)
+        address->database = (int64_t)database;
+    return set_master(parser, address, numbered ? name : rest);
+}
+
+enum kind { TCP, SOCKET, SENTINEL };
+
+static bool uri(struct parser *parser, struct rl_address *address, struct span rest, enum kind kind)
 {
     struct span query = {rest.at, 0}, info, target;
     if (cut(&rest, '?', &target)) {
@@ -275,7 +346,17 @@ static bool uri(struct parser *parser, struct rl_address *address, struct span r
     /* The last '@', so that an '@' in a password need not be encoded; a host has none. */
     if (cut_last(&rest, '@', &info) && !credentials(parser, address, info))
         return false;
-    return socket ? set_path(parser, address, rest) : tcp_uri(parser, address, rest);
+    if (kind == SENTINEL) {
+        address->has_password = false; /* the credentials are the Sentinels' */
+        return sentinel_uri(parser, address, rest);
+    }
+    return kind == SOCKET ? set_path(parser, address, rest) : tcp_uri(parser, address, rest);
+}
+
+static bool is_sentinel_uri(struct span *rest, bool *tls)
+{
+    *tls = starts_with(rest, "sentinels://");
+    return *tls || starts_with(rest, "sentinel://");
 }
 
 static bool one(struct parser *parser, struct rl_address *address, struct span text)
@@ -286,25 +367,30 @@ static bool one(struct parser *parser, struct rl_address *address, struct span t
     if (text.size > NODE_MAX)
         return wrong(parser, "it is longer than %d bytes", NODE_MAX);
     if (starts_with(&rest, "redis://"))
-        return uri(parser, address, rest, false);
+        return uri(parser, address, rest, TCP);
     if (starts_with(&rest, "rediss://")) {
         address->tls = true;
-        return uri(parser, address, rest, false);
+        return uri(parser, address, rest, TCP);
     }
     if (starts_with(&rest, "unix://"))
-        return uri(parser, address, rest, true);
+        return uri(parser, address, rest, SOCKET);
+    if (is_sentinel_uri(&rest, &address->tls))
+        return uri(parser, address, rest, SENTINEL);
     if (rest.at[0] == '/')
         return set_path(parser, address, rest);
     const char *scheme = memmem(rest.at, rest.size, "://", 3);
     if (scheme)
         return wrong_part(parser, "scheme ", (struct span){rest.at, (size_t)(scheme - rest.at)},
-                          "is unknown; known are redis, rediss, unix");
-    return host_and_port(parser, address, rest);
+                          "is unknown; known are redis, rediss, unix, sentinel, sentinels");
+    return host_and_port(parser, address, rest, PORT);
 }
 
 static void set_name(struct rl_address *address)
 {
-    if (address->path[0])
+    if (address->master[0])
+        snprintf(address->name, sizeof address->name, "%s (sentinel %.*s)", address->master,
+                 (int)strcspn(address->sentinels, " "), address->sentinels);
+    else if (address->path[0])
         snprintf(address->name, sizeof address->name, "%s", address->path);
     else if (strchr(address->host, ':'))
         snprintf(address->name, sizeof address->name, "[%s]:%u", address->host, (unsigned)address->port);
@@ -312,9 +398,21 @@ static void set_name(struct rl_address *address)
         snprintf(address->name, sizeof address->name, "%s:%u", address->host, (unsigned)address->port);
 }
 
+/* A Sentinel knows one master of a name. */
+static bool share_sentinel(const struct rl_address *a, const struct rl_address *b)
+{
+    for (const char *at = a->sentinels; *at; at = strchr(at, ' ') + 1)
+        for (const char *other = b->sentinels; *other; other = strchr(other, ' ') + 1)
+            if (strcspn(at, " ") == strcspn(other, " ") && strncasecmp(at, other, strcspn(at, " ")) == 0)
+                return true;
+    return false;
+}
+
 /* Host names are compared without regard to case, paths with it. */
 static bool is_same(const struct rl_address *a, const struct rl_address *b)
 {
+    if (a->master[0] || b->master[0])
+        return strcmp(a->master, b->master) == 0 && share_sentinel(a, b);
     return a->path[0] ? strcmp(a->path, b->path) == 0 : !b->path[0] && strcasecmp(a->name, b->name) == 0;
 }
 
@@ -330,6 +428,47 @@ static bool is_new_node(struct parser *parser, const struct rl_address *addresse
     return true;
 }
 
+/* The Sentinels of a node are separated by commas, too: the node ends behind their '/'. */
+static bool cut_node(struct span *rest, struct span *text)
+{
+    bool tls;
+    struct span node = trimmed(*rest), sentinels, name;
+    const char *start = rest->at;
+    if (!is_sentinel_uri(&node, &tls))
+        return cut(rest, ',', text);
+    /* A password may have a '/'; the '@' of another node follows its scheme. */
+    const char *next = memmem(node.at, node.size, "://", 3);
+    struct span own = {node.at, next ? (size_t)(next - node.at) : node.size}, credentials;
+    if (cut_last(&own, '@', &credentials)) {
+        node.size -= (size_t)(own.at - node.at);
+        node.at = own.at;
+    }
+    if (!cut(&node, '/', &sentinels))
+        return cut(rest, ',', text);
+    if (!cut(&node, ',', &name))
+        return false;
+    *text = (struct span){start, (size_t)(name.at + name.size - start)};
+    *rest = node;
+    return true;
+}
+
+void rl_address_sentinel(const struct rl_address *node, unsigned index, struct rl_address *sentinel)
+{
+    const char *at = node->sentinels;
+    memset(sentinel, 0, sizeof *sentinel);
+    for (unsigned i = 0; i < index; i++)
+        at = strchr(at, ' ') + 1;
+    struct parser parser = {0, at, sentinel->name, sizeof sentinel->name};
+    bool parsed = host_and_port(&parser, sentinel, (struct span){at, strcspn(at, " ")}, SENTINEL_PORT);
+    assert(index < node->sentinel_count && parsed);
+    (void)parsed;
+    set_name(sentinel);
+    sentinel->tls = node->tls;
+    sentinel->has_password = node->password[0];
+    memcpy(sentinel->user, node->user, sizeof sentinel->user);
+    memcpy(sentinel->password, node->password, sizeof sentinel->password);
+}
+
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
                          size_t error_size)
 {
@@ -343,7 +482,7 @@ unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_N
     }
     unsigned count = 0;
     for (bool more = true; more; count++) {
-        more = cut(&rest, ',', &text);
+        more = cut_node(&rest, &text);
         if (!more) {
             text = rest;
             rest.size = 0;

@@ -1,4 +1,4 @@
-/* Parses the user's list of nodes. No I/O. */
+/* Parses the user's list of nodes, and the sentinels of one. No I/O. */
 #ifndef RL_ADDRESS_H
 #define RL_ADDRESS_H
 
@@ -11,14 +11,18 @@
 #define RL_HOST_SIZE   256 /* a DNS name has at most 253 bytes */
 #define RL_PATH_SIZE   108 /* sun_path */
 #define RL_SECRET_SIZE 512 /* user or password */
+#define RL_MASTER_SIZE 64  /* the name by which Sentinels know a master */
 
 /* One node's address. Plain data; wipe it after use because of the password. */
 struct rl_address {
     char host[RL_HOST_SIZE];       /* name or number, without brackets; "" for a unix socket */
     char path[RL_PATH_SIZE];       /* of a unix socket; "" for TCP */
-    char name[RL_HOST_SIZE + 8];   /* host:port, [v6]:port or the path: for messages, and to find duplicates */
-    char user[RL_SECRET_SIZE];     /* "" for none */
+    char name[RL_HOST_SIZE + 96];  /* host:port, [v6]:port or the path: for messages, and to find duplicates */
+    char user[RL_SECRET_SIZE];     /* "" for none; the Sentinels', if there are any, and the master's in the options */
     char password[RL_SECRET_SIZE]; /* "" for none */
+    char master[RL_MASTER_SIZE];   /* "": the address is known. Otherwise the Sentinels know it */
+    char sentinels[1024];          /* theirs, each host:port and a space */
+    unsigned sentinel_count;
     uint16_t port;
     bool tls;
     bool has_password;           /* the URI has a password: options and callback are not used */
@@ -33,5 +37,8 @@ struct rl_address {
  */
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
                          size_t error_size);
+
+/* The address of one of the node's Sentinels, with the credentials for it. */
+void rl_address_sentinel(const struct rl_address *node, unsigned index, struct rl_address *sentinel);
 
 #endif

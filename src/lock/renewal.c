@@ -243,7 +243,7 @@ void rl_renewal_fill(const struct rl_lease *lease, redlock_result *result)
         rl_result_votes(result, &failure->votes);
     for (unsigned i = 0; i < nodes->count; i++) {
         enum quorum_vote vote = failure ? quorum_tally_vote_of(&failure->votes, i) : QUORUM_PENDING;
-        result->node[i].name = nodes->node[i].address.name;
+        result->node[i].name = nodes->node[i].name;
         snprintf(result->node[i].text, sizeof result->node[i].text, "%s", reason(&nodes->node[i], vote));
     }
 }

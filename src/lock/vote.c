@@ -8,6 +8,7 @@
 #include "src/lock/round.h"
 #include "src/node/attest.h"
 #include "src/node/guard.h"
+#include "src/node/sentinels.h"
 
 /* A node that did not grant the lock keeps the winner's entry in its queue. It stays in may_hold, so that the release
  * removes the entry. */
@@ -94,9 +95,19 @@ static void note_reply(struct rl_round *round, unsigned node, const struct rl_vo
                       "its clock or last fencing token differs from this machine's clock by more than a day");
 }
 
+/* The server that prolonged the lock may no longer be the node's master. */
+static void withhold_unconfirmed(struct rl_round *round, struct rl_node *node, struct rl_vote *vote, quorum_time now)
+{
+    if (vote->vote != QUORUM_GRANTED || rl_node_is_confirmed(node, now))
+        return;
+    vote->vote = QUORUM_TIMED_OUT;
+    rl_round_note(round, node->index, "%s", rl_sentinels_explain(node->sentinels, now));
+}
+
 static void count_reply(struct rl_round *round, unsigned node, struct rl_vote vote, const redisReply *reply,
                         quorum_time now)
 {
+    withhold_unconfirmed(round, &round->locks->nodes->node[node], &vote, now);
     if (round->replied &&
         round->rules.verdict != QUORUM_WON) /* a failed attempt's late reply still reports the queue */
         round->replied(round, node, &vote, reply);

@@ -21,6 +21,17 @@ const struct rl_finding rl_findings[] = {
      "set another marker_key, or delete the key if nothing needs it"},
     {REDLOCK_FINDING_HIDDEN, "hidden", "the server does not show what the guard needs, in INFO or by TIME:",
      "let the server show it, or set guard to 0, if the server cannot lose locks"},
+    {REDLOCK_FINDING_MASTER_UNKNOWN, "master-unknown", "its sentinels know no master of this name",
+     "correct the name in the list of nodes (redis-cli -p 26379 SENTINEL MASTERS), or the sentinels"},
+    {REDLOCK_FINDING_SENTINELS_SILENT, "sentinels-silent",
+     "fewer than a majority of the sentinels of its master reply, so its address is not confirmed, and its votes do not count",
+     "start the sentinels, list all of them, and check their password and the network"},
+    {REDLOCK_FINDING_SENTINELS_DISAGREE, "sentinels-disagree",
+     "no majority of its sentinels names one address of its master, so its votes do not count",
+     "wait for the end of the failover; if it stays, list sentinels that watch the same master"},
+    {REDLOCK_FINDING_FAILOVER, "failover",
+     "its sentinels have voted for a failover, so the old master's votes do not count",
+     "wait for the end of the failover; if it was given up, start all sentinels, or use SENTINEL FAILOVER"},
     {REDLOCK_FINDING_FULL, "full",
      "it is at its memory limit, so its marker cannot be written: it grants no locks, and renews those that it holds",
      "raise maxmemory, or free memory"},
@@ -40,7 +51,7 @@ const struct rl_finding rl_findings[] = {
      "add the ACL rules: +subscribe, and & with the channel prefix"},
 };
 const size_t rl_finding_count = sizeof rl_findings / sizeof *rl_findings;
-_Static_assert(REDLOCK_FINDING_HIDDEN == 1 << (sizeof rl_findings / sizeof *rl_findings - 1),
+_Static_assert(REDLOCK_FINDING_FAILOVER == 1 << (sizeof rl_findings / sizeof *rl_findings - 1),
                "every finding is listed");
 
 static const struct rl_finding *find(uint32_t finding)

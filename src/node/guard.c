@@ -12,6 +12,7 @@
 #include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
+#include "src/node/sentinels.h"
 
 /* ------------------------------------------------------------------------------------------------------------ fitness */
 
@@ -36,7 +37,7 @@ void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
     assert(finding && (finding & (finding - 1)) == 0); /* one bit */
     node->findings = found ? node->findings | finding : node->findings & ~finding;
     if (found && !before)
-        rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: %s; %s", node->address.name, redlock_finding_text(finding),
+        rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: %s; %s", node->name, redlock_finding_text(finding),
                redlock_finding_remedy(finding));
 }
 
@@ -64,7 +65,7 @@ static void handle_jump(struct rl_node *node)
     struct rl_nodes *nodes = node->nodes;
     node->jumped = true;
     nodes->core->statistics.node_clock_jumps++;
-    rl_log(nodes->core, REDLOCK_LOG_WARNING, "%s: its clock jumped", node->address.name);
+    rl_log(nodes->core, REDLOCK_LOG_WARNING, "%s: its clock jumped", node->name);
     rl_node_beat(node);
     nodes->events->node_forgot(nodes->client, node->index);
 }
@@ -156,7 +157,7 @@ static void note_quarantine(struct rl_node *node, quorum_time now)
     node->nodes->core->statistics.quarantines += left > 0;
     node->statistics.quarantines += left > 0;
     rl_log(node->nodes->core, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
-           left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->address.name, (double)left / 1e9,
+           left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->name, (double)left / 1e9,
            node->quarantine.why);
 }
 
@@ -529,7 +530,7 @@ void rl_guard_doubt(struct rl_node *node)
 {
     if (node->attest.rules.size && node->attest.first)
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: its marker changed: its last grants do not count",
-               node->address.name);
+               node->name);
     quorum_attest_forget(&node->attest.rules);
     rl_node_beat(node);
 }
@@ -550,6 +551,8 @@ const char *rl_guard_objection(struct rl_node *node, quorum_time now)
 {
     if (!node->nodes->core->options.guard)
         return NULL;
+    if (!rl_node_is_confirmed(node, now))
+        return rl_sentinels_explain(node->sentinels, now);
     if (node->suspect)
         return "its clock or this machine's clock jumped";
     if (node->findings & REDLOCK_FINDING_FULL)

@@ -12,6 +12,7 @@
 #include "src/node/node.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
+#include "src/node/sentinels.h"
 
 #define OLDEST_REDIS 5
 
@@ -138,8 +139,7 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
     else if (step == RL_STEP_PERSISTENCE)
         take_persistence(node, reply);
     else if (reply->type == REDIS_REPLY_ERROR)
-        rl_log(node->nodes->core, REDLOCK_LOG_DEBUG, "%s: handshake step %u: %.80s", node->address.name, step,
-               reply->str);
+        rl_log(node->nodes->core, REDLOCK_LOG_DEBUG, "%s: handshake step %u: %.80s", node->name, step, reply->str);
 }
 
 /* The server sends this at accept, so it counts as the reply to the first command. */
@@ -387,7 +387,7 @@ bool rl_handshake_start(struct rl_node *node)
     node->handshake.refusal[0] = '\0';
     node->server.client_id = 0;
     node->unfit = NULL;
-    node->findings = 0;
+    node->findings &= RL_FINDINGS_SENTINELS;
     node->attest.refused = false;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     bool asked = ask_auth(node) && ask_select(node);
@@ -411,7 +411,7 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
         rl_log(
             node->nodes->core, REDLOCK_LOG_WARNING,
             "%s: the user lacks CLIENT KILL, so requests on a broken connection may be executed after their undo; add +client|kill",
-            node->address.name);
+            node->name);
 }
 
 static void kill_link(struct rl_node *node, unsigned link)

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/core/clock.h"
@@ -12,6 +13,7 @@
 #include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
+#include "src/node/sentinels.h"
 
 static void schedule(struct rl_node *node, quorum_time due)
 {
@@ -72,7 +74,7 @@ void rl_node_keep(struct rl_node *node, struct rl_request *request)
     }
     if (node->kept.count >= node->nodes->core->options.undos_max) {
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING,
-               "%s: more than %u undos kept; the oldest is dropped, and its key expires", node->address.name,
+               "%s: more than %u undos kept; the oldest is dropped, and its key expires", node->name,
                node->nodes->core->options.undos_max);
         rl_request_answer(rl_requests_take(&node->kept), node, RL_ANSWER_DROPPED, rl_now(), NULL);
     }
@@ -217,7 +219,7 @@ static void end(struct rl_node *node, bool permanent)
     node->attempts.permanent = permanent;
     schedule(node, rl_attempts_failed(&node->attempts, node->nodes->core, connecting, was_ready));
     rl_log(node->nodes->core, node->attempts.failures > 1 ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "%s: %s",
-           node->address.name, node->attempts.error);
+           node->name, node->attempts.error);
     rl_attest_end(node, rl_now());
     changed(node);
     rl_flight_break(&node->flight, rl_now());
@@ -305,7 +307,9 @@ static void connect_now(struct rl_node *node)
 void rl_node_resolved(struct rl_node *node)
 {
     bool found;
-    if (node->state != RL_NODE_RESOLVING || !rl_attempts_take_name(&node->attempts, &found))
+    if (node->sentinels)
+        rl_sentinels_resolved(node->sentinels);
+    if (node->state != RL_NODE_RESOLVING || node->awaits_master || !rl_attempts_take_name(&node->attempts, &found))
         return;
     if (found)
         connect_now(node);
@@ -316,6 +320,12 @@ void rl_node_resolved(struct rl_node *node)
 static void start(struct rl_node *node)
 {
     assert(node->state == RL_NODE_BACKOFF);
+    node->awaits_master = !rl_node_is_confirmed(node, rl_now());
+    if (node->awaits_master) {
+        node->state = RL_NODE_RESOLVING;
+        schedule(node, quorum_time_add(rl_now(), node->attempts.timeout));
+        return;
+    }
     if (!rl_attempts_need_name(&node->attempts, &node->address)) {
         connect_now(node);
         return;
@@ -326,6 +336,78 @@ static void start(struct rl_node *node)
         rl_node_resolved(node);
     else
         rl_node_break(node, false, "cannot resolve the name: no thread or no memory");
+}
+
+/* --------------------------------------------------------------------------------------------------------- sentinels */
+
+#define NAMES_MAX 64
+
+/* Results keep pointers to the names. A master with ever new addresses has its listed name in the end. */
+static void set_name(struct rl_node *node)
+{
+    char text[sizeof node->address.name + RL_MASTER_SIZE];
+    const struct rl_address *address = &node->address;
+    bool is_v6 = strchr(address->host, ':');
+    unsigned count = 0;
+    snprintf(text, sizeof text, "%s (%s%s%s:%u)", address->master, is_v6 ? "[" : "", address->host, is_v6 ? "]" : "",
+             (unsigned)address->port);
+    node->name = address->name;
+    for (struct rl_node_name *name = node->names; name; name = name->next, count++)
+        if (strcmp(name->text, text) == 0)
+            node->name = name->text;
+    if (node->name != address->name || count >= NAMES_MAX)
+        return;
+    struct rl_node_name *name = rl_core_allocate(node->nodes->core, sizeof *name + strlen(text) + 1);
+    if (!name)
+        return;
+    strcpy(name->text, text);
+    name->next = node->names;
+    node->names = name;
+    node->name = name->text;
+}
+
+/* Starts to connect in the next turn, not from inside the sentinel's reply. */
+static void hurry(struct rl_node *node)
+{
+    if (node->state == RL_NODE_RESOLVING)
+        node->state = RL_NODE_BACKOFF;
+    if (node->state == RL_NODE_BACKOFF)
+        schedule(node, rl_now());
+}
+
+/* The node's master is at this address from now on. */
+static void follow(struct rl_node *node, const char *master)
+{
+    size_t host = strcspn(master, " ");
+    assert(master[host] && host < sizeof node->address.host);
+    if (rl_link_is_open(&node->link)) /* it uses the address */
+        rl_node_break(node, false, "its sentinels name another master, %.40s", master);
+    memset(node->address.host, 0, sizeof node->address.host);
+    memcpy(node->address.host, master, host);
+    node->address.port = (uint16_t)strtoul(master + host, NULL, 10);
+    rl_attempts_end(&node->attempts); /* of another name */
+    node->attempts.address = node->attempts.failures = 0;
+    set_name(node);
+    rl_log(node->nodes->core, REDLOCK_LOG_INFO, "%s: its sentinels name this master", node->name);
+    hurry(node);
+}
+
+static void on_judged(struct rl_node *node, const struct rl_verdict *verdict)
+{
+    quorum_time now = rl_now();
+    bool was_confirmed = rl_node_is_confirmed(node, now);
+    for (uint32_t bit = 1; bit && !verdict->first; bit <<= 1)
+        if (bit & RL_FINDINGS_SENTINELS)
+            rl_guard_find(node, bit, bit == verdict->finding);
+    node->confirmed_until = verdict->confirmed_until;
+    quorum_guard_lengthen(&node->nodes->guard, node->index, verdict->longer);
+    if (verdict->master)
+        follow(node, verdict->master);
+    if (was_confirmed == rl_node_is_confirmed(node, now))
+        return;
+    if (!was_confirmed && (node->state != RL_NODE_RESOLVING || node->awaits_master))
+        hurry(node);
+    changed(node);
 }
 
 /* -------------------------------------------------------------------------------------------------------- heartbeat */
@@ -408,8 +490,12 @@ static void on_timer(struct rl_timer *timer)
         start(node);
         break;
     case RL_NODE_RESOLVING:
-        rl_node_break(node, false, "the name was not resolved within %llu ms",
-                      (unsigned long long)(node->attempts.timeout / QUORUM_MILLISECOND));
+        if (node->awaits_master)
+            rl_node_break(node, node->findings & REDLOCK_FINDING_MASTER_UNKNOWN, "%s",
+                          rl_sentinels_explain(node->sentinels, rl_now()));
+        else
+            rl_node_break(node, false, "the name was not resolved within %llu ms",
+                          (unsigned long long)(node->attempts.timeout / QUORUM_MILLISECOND));
         break;
     case RL_NODE_CONNECTING:
     case RL_NODE_HANDSHAKE:
@@ -491,7 +577,7 @@ void rl_node_ready(struct rl_node *node)
     send_kept(node);
     schedule(node, quorum_time_add(now, RL_NODE_HEARTBEAT / 2 +
                                             rl_random_u64(&node->nodes->core->random) % (RL_NODE_HEARTBEAT / 2)));
-    rl_log(node->nodes->core, REDLOCK_LOG_INFO, "%s: ready, %s %s%s%s", node->address.name,
+    rl_log(node->nodes->core, REDLOCK_LOG_INFO, "%s: ready, %s %s%s%s", node->name,
            server->name[0] ? server->name : "unknown server", server->version, node->unfit ? ", " : "",
            node->unfit ? node->unfit : "");
     if (node->jumped)
@@ -501,7 +587,7 @@ void rl_node_ready(struct rl_node *node)
     changed(node);
 }
 
-void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address)
+bool rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address)
 {
     static const struct rl_request_type heartbeat = {.answered = time_answered};
     static const struct rl_sender sender = {&heartbeat};
@@ -510,6 +596,8 @@ void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     node->nodes = nodes;
     node->index = index;
     node->address = *address;
+    node->name = node->address.name;
+    node->confirmed_until = address->sentinel_count ? 0 : QUORUM_NEVER;
     node->flight.patience.least =
         (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
     /* A renewal must fail early enough for a warning and for retries, at any measured round trip. */
@@ -526,12 +614,15 @@ void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     node->state = RL_NODE_BACKOFF;
     schedule(node, rl_now());
+    return !address->sentinel_count || rl_sentinels_open(node, on_judged);
 }
 
 void rl_node_close(struct rl_node *node)
 {
     node->state = RL_NODE_CLOSED;
     rl_timer_stop(&node->nodes->core->timers, &node->timer);
+    if (node->sentinels)
+        rl_sentinels_close(node->sentinels);
     rl_link_close(&node->link);
     rl_flight_break(&node->flight, rl_now());
     rl_attest_end(node, 0);
@@ -542,4 +633,16 @@ void rl_node_close(struct rl_node *node)
     rl_attempts_end(&node->attempts);
     rl_wipe(node->address.user, sizeof node->address.user); /* results point to the name */
     rl_wipe(node->address.password, sizeof node->address.password);
+}
+
+void rl_node_free(struct rl_node *node)
+{
+    if (!node->nodes)
+        return; /* the set was not opened */
+    rl_sentinels_free(node);
+    while (node->names) {
+        struct rl_node_name *name = node->names;
+        node->names = name->next;
+        rl_core_free(node->nodes->core, name);
+    }
 }

@@ -54,6 +54,13 @@ enum rl_handshake_step {
 };
 
 struct rl_nodes;
+struct rl_sentinels;
+
+/* A name that results refer to: it stays as long as the client. */
+struct rl_node_name {
+    struct rl_node_name *next;
+    char text[];
+};
 
 /* Connections that broke while replies were outstanding: the server may still execute their commands. */
 struct rl_stale_links {
@@ -140,6 +147,12 @@ struct rl_node {
     struct rl_nodes *nodes; /* the set it belongs to */
     unsigned index;         /* in the set */
     struct rl_address address;
+    const char *name;           /* for messages and results: the address', or the master's with its present address */
+    struct rl_node_name *names; /* all that it ever had, beside the address' */
+    struct rl_sentinels *sentinels; /* NULL: the address does not change */
+    quorum_time
+        confirmed_until; /* its votes count before this, because its sentinels confirm its address; others: never ends */
+    bool awaits_master;  /* resolving: no address is confirmed */
     enum rl_node_state state;
     struct rl_timer timer; /* backoff: the next attempt; then until ready: the timeout; ready: the next heartbeat */
     struct rl_attempts attempts;
@@ -175,8 +188,8 @@ struct rl_usable {
     const char *reason;    /* OUT: a text in the node, or static */
 };
 
-/* Prepares the node, which connects in the next turn. Copies the address. */
-void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address);
+/* Prepares the node, which connects in the next turn. Copies the address. false: no memory; free it in any case. */
+bool rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address);
 
 /* Closes the connection. Its requests, and the kept ones, end now. In a forked child it touches only memory and
  * descriptors. */
@@ -245,5 +258,13 @@ void rl_node_ready(struct rl_node *node);
 
 /* The client's wakeup was signalled: a resolution may be done. */
 void rl_node_resolved(struct rl_node *node);
+
+/* The votes of the node count. */
+static inline bool rl_node_is_confirmed(const struct rl_node *node, quorum_time now)
+{
+    return node->confirmed_until > now;
+}
+
+void rl_node_free(struct rl_node *node);
 
 #endif

@@ -43,6 +43,12 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
         return rl_result_fail(result, REDLOCK_SYSTEM, "the system has no random bytes yet");
     snprintf(nodes->channel, sizeof nodes->channel, "%.*s%.16s", RL_CHANNEL_SIZE - 17, options->channel_prefix, token);
     int status = REDLOCK_OK;
+    for (unsigned i = 0; i < nodes->count && !options->guard; i++)
+        if (addresses[i].sentinel_count)
+            return rl_result_fail(
+                result, REDLOCK_INVALID,
+                "%s: a failover loses locks, so a node behind Sentinel needs the guard; set guard to 1",
+                addresses[i].name);
     if (needs_tls(addresses, nodes->count))
         status = rl_tls_create(options, &nodes->tls, result);
     if (status)
@@ -55,10 +61,13 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
         if (!rl_link_init(&nodes->node[i].link, &nodes->writes, RL_OUTPUT_FIRST) ||
             !rl_link_init(&nodes->node[i].listener.link, &nodes->writes, RL_LISTENER_OUTPUT))
             return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the connections");
+    bool opened = true;
     for (unsigned i = 0; i < nodes->count; i++) {
-        rl_node_open(&nodes->node[i], nodes, i, &addresses[i]);
+        opened = rl_node_open(&nodes->node[i], nodes, i, &addresses[i]) && opened;
         rl_listener_init(&nodes->node[i].listener, &nodes->node[i]);
     }
+    if (!opened)
+        return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the sentinels of a node");
     return REDLOCK_OK;
 }
 
@@ -76,6 +85,7 @@ void rl_nodes_close(struct rl_nodes *nodes)
 void rl_nodes_free(struct rl_nodes *nodes)
 {
     for (unsigned i = 0; i < nodes->count; i++) {
+        rl_node_free(&nodes->node[i]);
         rl_link_free(&nodes->node[i].link);
         rl_link_free(&nodes->node[i].listener.link);
     }

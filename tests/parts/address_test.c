@@ -126,6 +126,59 @@ TEST(addresses, paths_differ_by_case_and_host_names_do_not)
     ck_assert_read("node1,NODE1:6379", 0);
 }
 
+/* --- Sentinels --- */
+
+static const struct {
+    const char *text, *sentinels, *master, *name, *user, *password;
+    int64_t database;
+    bool tls;
+} groups[] = {
+    {"sentinel://s1,s2,s3/mymaster", "s1:26379 s2:26379 s3:26379 ", "mymaster", "mymaster (sentinel s1:26379)", "", "",
+     -1, false},
+    {" SENTINEL://s1:1 , s2:2,[::1]:3/a.b-c_1/3 ", "s1:1 s2:2 [::1]:3 ", "a.b-c_1", "a.b-c_1 (sentinel s1:1)", "", "",
+     3, false},
+    {"sentinels://lock:se/cr@t,x@s1,s2,s3/m?database=7", "s1:26379 s2:26379 s3:26379 ", "m", "m (sentinel s1:26379)",
+     "lock", "se/cr@t,x", 7, true},
+    {"sentinel://:pw@1,2,3,4,5,6,7,8,9/m", "1:26379 2:26379 3:26379 4:26379 5:26379 6:26379 7:26379 8:26379 9:26379 ",
+     "m", "m (sentinel 1:26379)", "", "pw", -1, false},
+};
+
+TEST_ROWS(addresses, sentinels_of_a_master, ROWS(groups))
+{
+    struct rl_address sentinel;
+    ck_assert_read(groups[_i].text, 1);
+    ck_assert_str_eq(nodes[0].sentinels, groups[_i].sentinels);
+    ck_assert_str_eq(nodes[0].master, groups[_i].master);
+    ck_assert_str_eq(nodes[0].name, groups[_i].name);
+    ck_assert_int_eq(nodes[0].database, groups[_i].database);
+    ck_assert_str_eq(nodes[0].host, "");
+    ck_assert(!nodes[0].has_password); /* they are the Sentinels' */
+    const char *at = groups[_i].sentinels;
+    for (unsigned i = 0; i < nodes[0].sentinel_count; i++, at = strchr(at, ' ') + 1) {
+        rl_address_sentinel(&nodes[0], i, &sentinel);
+        ck_assert_msg(strncmp(sentinel.name, at, strcspn(at, " ")) == 0, "%s", sentinel.name);
+        ck_assert_str_eq(sentinel.user, groups[_i].user);
+        ck_assert_str_eq(sentinel.password, groups[_i].password);
+        ck_assert_int_eq(sentinel.has_password, groups[_i].password[0] != '\0');
+        ck_assert_int_eq(sentinel.tls, groups[_i].tls);
+    }
+    ck_assert_str_eq(at, "");
+}
+
+TEST(addresses, groups_of_sentinels_beside_other_nodes)
+{
+    ck_assert_read("sentinel://:a@s1,s2,s3/m,node1:7000,redis://u:p@node2/1, sentinel://t1,t2,t3/m ,"
+                   "sentinel://s1,s2,s3/n",
+                   5);
+    ck_assert_str_eq(nodes[0].master, "m");
+    ck_assert_str_eq(nodes[1].name, "node1:7000");
+    ck_assert_str_eq(nodes[1].master, "");
+    ck_assert_str_eq(nodes[2].password, "p");
+    ck_assert_str_eq(nodes[3].sentinels, "t1:26379 t2:26379 t3:26379 ");
+    ck_assert_str_eq(nodes[3].password, "");
+    ck_assert_str_eq(nodes[4].master, "n");
+}
+
 /* --- Numbers and lengths --- */
 
 static const char *list_of(unsigned count)
@@ -225,6 +278,18 @@ static const struct {
     {"redis://node1?database=x", "database 'x' is not a number"},
     {"redis://node1?timeout=5", "parameter 'timeout' is unknown; known are timeout_ms"},
     {"redis://node1?Timeout_ms=5", "parameter 'Timeout_ms' is unknown"},
+    {"sentinel://s1,s2,s3", "no name of a master; write sentinel://host:26379,host,host/NAME"},
+    {"sentinel://s1,s2,s3/", "no name of a master"},
+    {"sentinel://s1,s2,s3,redis://node1", "no name of a master"},
+    {"sentinel://s1,s2/m", "it lists 2 of the Sentinels; list all that watch the master, at least 3"},
+    {"sentinel://s1/m", "it lists 1 of the Sentinels"},
+    {"sentinel://1,2,3,4,5,6,7,8,9,10/m", "more than 9 Sentinels"},
+    {"sentinel://s1,s2,S1/m", "'S1:26379' is listed twice as a Sentinel"},
+    {"sentinel://s1,,s3/m", "'' is not a host name"},
+    {"sentinel://s1,s2:x,s3/m", "port 'x' is not"},
+    {"sentinel://s1,s2,s3/m/x", "database 'x' is not a number"},
+    {"sentinel://s1,s2,s3/m m", "has a character that Sentinels do not allow"},
+    {"sentinel://s1,s2,s3/m,node1,sentinel://t1,s3,t2/m", "'m (sentinel t1:26379)' is node 1 already"},
     {"redis://hidden@node1", "a user without a password"},
     {"redis://lock:@node1", "an empty password"},
     {"redis://:@node1", "an empty password"},

@@ -324,7 +324,7 @@ static void check_healing(const struct sim_process *process, const char *bytes, 
 void sim_check_waits(struct sim_process *process)
 {
     const quorum_duration given = PER_ACQUIRE * ASKING;
-    for (unsigned i = 0; i < sim_world->config.nodes; i++)
+    for (unsigned i = 0; i < sim_hosts(); i++)
         process->spent[i] -= process->spent[i] > given ? given : process->spent[i];
 }
 
@@ -557,7 +557,7 @@ static bool is_key_left(const struct sim_node *node, const struct sim_key *key)
 void sim_check_nothing_left(void)
 {
     look(SIM_NOTHING_LEFT);
-    for (unsigned n = 0; n < sim_world->config.nodes; n++) {
+    for (unsigned n = 0; n < sim_servers(); n++) {
         const struct sim_node *node = &sim_world->nodes[n];
         for (size_t i = 0; i < node->server.keys.count; i++)
             if (is_key_left(node, &node->server.keys.keys[i]))
@@ -568,7 +568,7 @@ void sim_check_nothing_left(void)
 bool sim_check_is_free(unsigned resource)
 {
     char first = *sim_resource_name(resource);
-    for (unsigned n = 0; n < sim_world->config.nodes; n++) {
+    for (unsigned n = 0; n < sim_servers(); n++) {
         const struct sim_node *node = &sim_world->nodes[n];
         for (size_t i = 0; i < node->server.keys.count; i++) {
             const struct sim_key *key = &node->server.keys.keys[i];

@@ -8,7 +8,7 @@
 
 const char *const sim_fault_names[SIM_FAULTS] = {
     "break",  "partition", "hang",  "restart", "promote", "refuse",   "unscript", "pause", "lag",     "crash", "close",
-    "cancel", "slow",      "drift", "partial", "flush",   "failover", "swap",     "evict", "foreign", "jump"};
+    "cancel", "slow",      "drift", "partial", "flush",   "failover", "swap",     "evict", "foreign", "jump",  "elect"};
 const char *const sim_beyond_names[SIM_BEYONDS] = {"within", "rate", "jump", "stop", "unguarded", "max-ttl"};
 
 static struct sim_random *stream(enum sim_fault fault)
@@ -86,13 +86,13 @@ static void partition(struct sim_random *random)
                                           "all of this client's, not only between"};
     static const char *const ways[] = {"both ways", "to the node", "to the client"};
     const struct sim_config *config = &sim_world->config;
-    unsigned process = any_process(random)->index, node = any_node(random)->index;
+    unsigned process = any_process(random)->index, node = (unsigned)sim_random_below(random, sim_hosts());
     unsigned extent = (unsigned)sim_random_below(random, 3), way = (unsigned)sim_random_below(random, 3);
     quorum_time until = sim_world->now + draw(random, 5 * QUORUM_MILLISECOND, 3 * QUORUM_SECOND);
     SIM_TRACE("network", "holds up %s client %u and node %u, %s, for %.0f ms", extents[extent], process + 1, node + 1,
               ways[way], (double)(until - sim_world->now) / 1e6);
     for (unsigned p = 0; p < config->processes; p++)
-        for (unsigned n = 0; n < config->nodes; n++)
+        for (unsigned n = 0; n < sim_hosts(); n++)
             if ((p == process || extent == 1) && (n == node || extent == 2))
                 hold_up(p, n, way != 2, way != 1, until);
 }
@@ -119,11 +119,13 @@ static void hang(struct sim_random *random)
     sim_at(sim_world->now + time, resume, node, node->incarnation);
 }
 
-static void come_back(void *subject, uint64_t incarnation)
+void sim_path_block(unsigned process, unsigned host, quorum_time until)
 {
-    struct sim_node *node = subject;
-    if (node->up || node->incarnation != incarnation)
-        return;
+    hold_up(process, host, true, true, until);
+}
+
+void sim_node_restart(struct sim_node *node)
+{
     node->up = true;
     name_run(node);
     node->server.last_id = 0; /* it assigns the same connection IDs again */
@@ -132,6 +134,13 @@ static void come_back(void *subject, uint64_t incarnation)
     node->server.evicted = node->server.swaps = 0;
     node->server.scripts = 0;
     SIM_TRACE(sim_node_name(node), "is up, with %zu keys, run id %.8s", node->server.keys.count, node->server.run_id);
+}
+
+static void come_back(void *subject, uint64_t incarnation)
+{
+    struct sim_node *node = subject;
+    if (!node->up && node->incarnation == incarnation)
+        sim_node_restart(node);
 }
 
 static bool die(struct sim_node *node, quorum_duration away)
@@ -240,14 +249,19 @@ static void name_history(struct sim_node *node)
     draw_id(node->server.replid);
 }
 
+void sim_node_promote(struct sim_node *node)
+{
+    node->server.replica = false;
+    name_history(node);
+}
+
 static void be_promoted(void *subject, uint64_t incarnation)
 {
     struct sim_node *node = subject;
     if (!node->server.replica || node->incarnation != incarnation)
         return;
     SIM_TRACE(sim_node_name(node), "is a master again, with %zu keys", node->server.keys.count);
-    node->server.replica = false;
-    name_history(node);
+    sim_node_promote(node);
 }
 
 /* Assumed: a synchronization takes longer than a look at the evidence vouches. The copied data is available when it ends. */
@@ -333,7 +347,7 @@ static void release_as_foreigner(void *subject, uint64_t number)
     const char *name = sim_resource_name(*(unsigned *)subject);
     char token[32];
     snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
-    for (unsigned i = 0; i < sim_world->config.nodes; i++) {
+    for (unsigned i = 0; i < sim_servers(); i++) {
         struct sim_node *node = &sim_world->nodes[i];
         struct sim_key *key =
             sim_keyspace_find(&node->server.keys, resp_argument_of(name), sim_node_clock(node) / 1000);
@@ -357,7 +371,7 @@ static void hold_as_foreigner(struct sim_random *random)
     const struct resp_argument words[] = {resp_argument_of("SET"), resp_argument_of(sim_resource_name(*name)),
                                           resp_argument_of(token), resp_argument_of("NX"),
                                           resp_argument_of("PX"),  resp_argument_of(ttl)};
-    for (unsigned i = 0; i < sim_world->config.nodes; i++)
+    for (unsigned i = 0; i < sim_servers(); i++)
         if (sim_world->nodes[i].up && !sim_world->nodes[i].server.replica)
             execute(&sim_world->nodes[i], 6, words);
     sim_at(sim_world->now + draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND), release_as_foreigner, name, number);
@@ -508,6 +522,7 @@ static void (*const handlers[SIM_FAULTS])(struct sim_random *) = {
     [SIM_FAULT_EVICT] = evict,
     [SIM_FAULT_FOREIGN] = hold_as_foreigner,
     [SIM_FAULT_JUMP] = jump_unseen,
+    [SIM_FAULT_ELECT] = sim_group_elect,
 };
 
 static void befall(void *subject, uint64_t fault)
@@ -530,7 +545,7 @@ static void set_clocks(void)
     struct sim_world *world = sim_world;
     struct sim_random *random = stream(SIM_FAULT_DRIFT);
     bool drift = world->config.faults & 1u << SIM_FAULT_DRIFT;
-    for (unsigned i = 0; i < world->config.nodes; i++) {
+    for (unsigned i = 0; i < sim_hosts(); i++) {
         struct sim_clock *clock = &world->nodes[i].clock;
         clock->since = world->now;
         clock->shown = UINT64_C(1700000000) * QUORUM_SECOND + sim_random_below(random, QUORUM_SECOND);
@@ -555,15 +570,17 @@ void sim_nemesis_start(void)
 {
     struct sim_world *world = sim_world;
     set_clocks();
-    for (unsigned i = 0; i < world->config.nodes; i++) {
+    for (unsigned i = 0; i < sim_hosts(); i++) {
         struct sim_node *node = &world->nodes[i];
         node->index = i;
         node->up = true;
         node->server.hooks = &sim_node_hooks;
         node->server.evicts = world->config.faults & 1u << SIM_FAULT_EVICT;
         name_run(node);
-        save(node, 0);
+        if (i < sim_servers())
+            save(node, 0);
     }
+    sim_groups_start();
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
         if (world->config.faults & 1u << fault && handlers[fault])
             befall(NULL, fault);
@@ -579,11 +596,14 @@ void sim_nemesis_rest(void)
     for (unsigned i = 0; i < world->config.nodes; i++) {
         struct sim_node *node = &world->nodes[i];
         recover(node, 0);
-        be_promoted(node, node->incarnation);
-        come_back(node, node->incarnation);
+        if (!world->config.groups) {
+            be_promoted(node, node->incarnation);
+            come_back(node, node->incarnation);
+        }
         if (node->hung)
             sim_node_resume(node);
     }
+    sim_groups_rest();
     memset(world->paths, 0, sizeof world->paths);
     for (unsigned i = 0; i < world->config.processes; i++) {
         struct sim_process *process = &world->processes[i];

@@ -206,6 +206,11 @@ static void execute_one(struct sim_link *link, size_t count, struct resp_argumen
 {
     struct sim_node *node = link->node;
     size_t answer = node->reply.length;
+    if (sim_sentinel_execute(node, count, words, &node->reply)) {
+        if (sim_world->tracing)
+            trace_command(link, count, words, answer);
+        return;
+    }
     struct resp_argument undone = note_tokens(link, count, words);
     sim_server_execute(&node->server, &link->session, count, words, sim_node_clock(node), &node->reply);
     sim_world->totals->commands++;

@@ -44,8 +44,11 @@ static void log_line(int level, const char *line, void *arg)
 static void node_list(char *text, size_t size)
 {
     size_t used = 0;
-    for (unsigned i = 0; i < sim_world->config.nodes; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s10.0.0.%u:6379", i ? "," : "", i + 1);
+    for (unsigned i = 0; i < sim_world->config.nodes; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s", i ? "," : "");
+        used += sim_world->config.groups ? sim_group_list(i, text + used, size - used)
+                                         : (size_t)snprintf(text + used, size - used, "10.0.0.%u:6379", i + 1);
+    }
 }
 
 static void set_options(struct sim_process *process)
@@ -153,7 +156,7 @@ void sim_process_alarm_moved(struct sim_process *process)
 
 void sim_process_start(struct sim_process *process)
 {
-    char nodes[32 * SIM_NODES_MAX];
+    char nodes[64 * SIM_NODES_MAX];
     process->alive = true;
     process->closing = process->closed = false;
     process->wanted = SIM_ACQUIRE;

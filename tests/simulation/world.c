@@ -72,7 +72,7 @@ static void draw_times(struct sim_config *config, struct sim_random *random)
  * nothing. */
 static quorum_duration quarantine_of(const struct sim_config *config)
 {
-    return config->max_ttl_ms * QUORUM_MILLISECOND * 11 / 10 + 3 * QUORUM_SECOND;
+    return config->max_ttl_ms * QUORUM_MILLISECOND * 11 / 10 + (config->groups ? 9 : 3) * QUORUM_SECOND;
 }
 
 static void draw_faults(struct sim_config *config, struct sim_random *random)
@@ -163,8 +163,28 @@ bool sim_config_is_idle(const struct sim_config *config, unsigned process)
     return config->idle && (process % 3 || config->faults & 1u << SIM_FAULT_JUMP);
 }
 
+/* Faults of single servers, and without failovers, are those of the other worlds. */
+static void put_behind_sentinels(struct sim_config *config, struct sim_random *random)
+{
+    const uint32_t others = 1u << SIM_FAULT_RESTART | 1u << SIM_FAULT_PROMOTE | 1u << SIM_FAULT_FLUSH |
+                            1u << SIM_FAULT_FAILOVER | 1u << SIM_FAULT_SWAP | 1u << SIM_FAULT_EVICT;
+    const unsigned most = SIM_NODES_MAX / (2 + SIM_SENTINELS);
+    if (!sim_random_chance(random, 200) || config->beyond || config->differ || config->idle)
+        return;
+    config->groups = true;
+    /* With one node its old master is enough for a lock. */
+    config->nodes = sim_random_chance(random, 500) ? 1 : config->nodes < most ? config->nodes : most;
+    config->faults = (config->faults & ~others) | 1u << SIM_FAULT_ELECT;
+    /* A lock may be renewed on an old master for longer than the new one's quarantine. */
+    if (sim_random_chance(random, 400))
+        config->hold = sim_random_log(random, QUORUM_SECOND, 2 * quarantine_of(config));
+    config->fault_every[SIM_FAULT_ELECT] =
+        sim_random_log(random, 2 * QUORUM_SECOND, 2 * quarantine_of(config)) / config->nodes;
+}
+
 void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without)
 {
+    struct sim_random groups = sim_random_stream(seed, 6);
     struct sim_random random = sim_random_stream(seed, 1);
     memset(config, 0, sizeof *config);
     config->beyond = beyond;
@@ -186,6 +206,7 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
         let_differ(config);
     else if (beyond == SIM_WITHIN && sim_random_chance(&random, 250))
         be_idle(config, &random);
+    put_behind_sentinels(config, &groups);
     config->faults &= ~without;
 }
 
@@ -378,7 +399,7 @@ static void end(void)
             link->references--;
         sim_link_release(link);
     }
-    for (unsigned i = 0; i < world->config.nodes; i++) {
+    for (unsigned i = 0; i < sim_hosts(); i++) {
         sim_keyspace_clear(&world->nodes[i].server.keys);
         sim_keyspace_clear(&world->nodes[i].snapshot);
         sim_keyspace_clear(&world->nodes[i].other);

@@ -16,7 +16,7 @@
 #include "redlock/redlock.h"
 #include "support/node_model.h"
 
-#define SIM_NODES_MAX     9
+#define SIM_NODES_MAX     25 /* hosts: five nodes with two servers and three sentinels each */
 #define SIM_PROCESSES_MAX 8
 #define SIM_RESOURCES_MAX 8
 #define SIM_CONTENDED     3                       /* with up to this many resources clients contend most of the time */
@@ -48,6 +48,7 @@ enum sim_fault {
     SIM_FAULT_EVICT,     /* a node with an evicting maxmemory-policy evicts keys */
     SIM_FAULT_FOREIGN,   /* a client of another library holds a lock, and publishes nothing when it releases */
     SIM_FAULT_JUMP,      /* a node's clock jumps while no client looks; each has a sample of it from before */
+    SIM_FAULT_ELECT,     /* a node's sentinels elect a leader for a failover, or one is made by hand */
     SIM_FAULTS
 };
 
@@ -142,6 +143,27 @@ struct sim_node {
     quorum_duration slow; /* additional delay */
     unsigned incarnation;
     struct bytes reply; /* being written */
+};
+
+#define SIM_SENTINELS 3
+
+/* A node behind Sentinel. */
+struct sim_group {
+    unsigned master; /* 0, 1: the server that was promoted last */
+    unsigned epoch;  /* of the last failover, elected or not */
+    unsigned config; /* of the last one that promoted a server */
+    unsigned leader;
+    unsigned cut; /* bits: sentinels that hear of the failover only when the network is repaired */
+    quorum_time cut_until;
+    bool by_hand;
+    bool busy; /* a failover is in progress */
+    struct sim_sentinel {
+        unsigned config; /* epoch of the configuration that it knows */
+        unsigned vote;   /* epoch of its last vote */
+        unsigned leader; /* whom it was for, from 1 */
+        unsigned named;  /* the server */
+        bool leads;
+    } sentinel[SIM_SENTINELS];
 };
 
 /* The network between a process and a node. */
@@ -257,6 +279,7 @@ struct sim_config {
     unsigned several;      /* per mille: on several resources */
     unsigned permits;      /* of the semaphore; 0: there is none */
     bool exact_walls;      /* the clients' wall clocks are equal */
+    bool groups;           /* the nodes are behind Sentinel */
     quorum_duration think; /* average */
     quorum_duration hold;
     quorum_duration delay;                   /* minimum delay of a packet */
@@ -339,6 +362,7 @@ struct sim_world {
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_process processes[SIM_PROCESSES_MAX];
     struct sim_path paths[SIM_PROCESSES_MAX][SIM_NODES_MAX];
+    struct sim_group groups[SIM_NODES_MAX];
     struct sim_link *links;
     struct sim_operation *all_operations;
     struct sim_random fault_streams[SIM_FAULTS];
@@ -434,6 +458,20 @@ const char *sim_holding_name(const struct sim_holding *holding); /* "a+c, shared
 void sim_nemesis_start(void);
 void sim_nemesis_rest(void);                           /* repairs everything */
 void sim_process_replace(struct sim_process *process); /* a new process replaces it later */
+
+void sim_node_restart(struct sim_node *node); /* is up again, as a new process */
+void sim_node_promote(struct sim_node *node); /* a replica becomes a master, with another history */
+void sim_path_block(unsigned process, unsigned host, quorum_time until);
+
+/* sentinels.c */
+unsigned sim_servers(void); /* those of the nodes */
+unsigned sim_hosts(void);   /* with the sentinels */
+size_t sim_group_list(unsigned node, char *text, size_t size);
+bool sim_sentinel_execute(const struct sim_node *host, size_t count, const struct resp_argument *words,
+                          struct bytes *reply); /* false: the host is a server */
+void sim_groups_start(void);
+void sim_groups_rest(void);
+void sim_group_elect(struct sim_random *random);
 
 /* check.c */
 quorum_time sim_holding_end(const struct sim_holding *holding); /* end of validity, by the process' clock; 0: lost */

@@ -1,0 +1,267 @@
+/*
+ * Nodes behind Sentinel. Each has two servers and three sentinels. A failover is elected, or made by hand; a replica that
+ * missed the last writes is promoted, and the other sentinels hear of it, sooner or later. The old master may live on,
+ * cut off with some of the sentinels and one client.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "world.h"
+
+/* Failovers by hand are covered while the sentinels can talk to each other: less than the longer quarantine, and the age
+ * of a confirmation. */
+#define BY_HAND_HEARD (3 * QUORUM_SECOND)
+
+static struct sim_random *stream(void)
+{
+    return &sim_world->fault_streams[SIM_FAULT_ELECT];
+}
+
+static quorum_duration draw(quorum_duration least, quorum_duration most)
+{
+    return sim_random_log(stream(), least, most);
+}
+
+static unsigned index_of(const struct sim_group *group)
+{
+    return (unsigned)(group - sim_world->groups);
+}
+
+unsigned sim_servers(void)
+{
+    return sim_world->config.groups ? 2 * sim_world->config.nodes : sim_world->config.nodes;
+}
+
+unsigned sim_hosts(void)
+{
+    return sim_servers() + (sim_world->config.groups ? SIM_SENTINELS * sim_world->config.nodes : 0);
+}
+
+/* The servers of node n are the hosts n and nodes + n; the sentinels follow. */
+static struct sim_node *server_of(const struct sim_group *group, unsigned server)
+{
+    return &sim_world->nodes[index_of(group) + server * sim_world->config.nodes];
+}
+
+static unsigned sentinel_host(const struct sim_group *group, unsigned sentinel)
+{
+    return sim_servers() + SIM_SENTINELS * index_of(group) + sentinel;
+}
+
+size_t sim_group_list(unsigned node, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "sentinel://");
+    for (unsigned i = 0; i < SIM_SENTINELS; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s10.0.0.%u", i ? "," : "",
+                                 sentinel_host(&sim_world->groups[node], i) + 1);
+    return used + (size_t)snprintf(text + used, size - used, "/m%u", node + 1);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- replies */
+
+bool sim_sentinel_execute(const struct sim_node *host, size_t count, const struct resp_argument *words,
+                          struct bytes *reply)
+{
+    if (host->index < sim_servers())
+        return false;
+    unsigned at = host->index - sim_servers();
+    const struct sim_group *group = &sim_world->groups[at / SIM_SENTINELS];
+    const struct sim_sentinel *sentinel = &group->sentinel[at % SIM_SENTINELS];
+    char address[16], id[24];
+    int length = snprintf(address, sizeof address, "10.0.0.%u", server_of(group, sentinel->named)->index + 1);
+    assert(sim_text_is(words[0], "SENTINEL") && count > 1);
+    if (sim_text_is(words[1], "MYID")) {
+        int size = snprintf(id, sizeof id, "sentinel-%u-%u", at / SIM_SENTINELS, at % SIM_SENTINELS + 1);
+        bytes_print(reply, "$%d\r\n%s\r\n", size, id);
+    } else if (sim_text_is(words[1], "MASTER")) {
+        bytes_print(reply, "*6\r\n$5\r\nflags\r\n$%d\r\n%s\r\n", sentinel->leads ? 27 : 6,
+                    sentinel->leads ? "master,failover_in_progress" : "master");
+        char epoch[12];
+        int digits = snprintf(epoch, sizeof epoch, "%u", sentinel->config);
+        bytes_print(reply, "$12\r\nconfig-epoch\r\n$%d\r\n%s\r\n", digits, epoch);
+        bytes_print(reply, "$19\r\nnum-other-sentinels\r\n$1\r\n%d\r\n", SIM_SENTINELS - 1);
+    } else if (sim_text_is(words[1], "GET-MASTER-ADDR-BY-NAME")) {
+        bytes_print(reply, "*2\r\n$%d\r\n%s\r\n$4\r\n6379\r\n", length, address);
+    } else if (!sim_text_is(words[2], address)) {
+        bytes_print(reply, "*3\r\n:0\r\n$1\r\n*\r\n:0\r\n"); /* it watches another one */
+    } else {
+        int size = snprintf(id, sizeof id, "sentinel-%u-%u", at / SIM_SENTINELS, sentinel->leader);
+        bytes_print(reply, "*3\r\n:0\r\n$%d\r\n%s\r\n:%u\r\n", size, id, sentinel->vote);
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------------- a failover */
+
+static void hear(void *subject, uint64_t datum)
+{
+    struct sim_group *group = subject;
+    struct sim_sentinel *sentinel = &group->sentinel[datum % SIM_SENTINELS];
+    unsigned epoch = (unsigned)(datum / SIM_SENTINELS);
+    if (sim_world->calm || epoch <= sentinel->config || epoch != group->config)
+        return;
+    sentinel->config = epoch;
+    sentinel->named = group->master;
+}
+
+static void vote(void *subject, uint64_t datum)
+{
+    struct sim_group *group = subject;
+    struct sim_sentinel *sentinel = &group->sentinel[datum % SIM_SENTINELS];
+    unsigned epoch = (unsigned)(datum / SIM_SENTINELS);
+    if (sim_world->calm || epoch != group->epoch || epoch <= sentinel->vote)
+        return;
+    sentinel->vote = epoch;
+    sentinel->leader = group->leader + 1;
+}
+
+static void stop_leading(void *subject, uint64_t epoch)
+{
+    struct sim_group *group = subject;
+    if (epoch == group->epoch)
+        group->sentinel[group->leader].leads = false;
+}
+
+/* The old master, if it lives, synchronizes with the new one. */
+static void demote(void *subject, uint64_t epoch)
+{
+    struct sim_group *group = subject;
+    struct sim_node *old = server_of(group, !group->master), *master = server_of(group, group->master);
+    if (epoch != group->config || old->server.replica)
+        return;
+    SIM_TRACE(sim_node_name(old), "becomes a replica");
+    sim_keyspace_copy(&old->server.keys, &master->server.keys, true);
+    old->server.replica = true;
+}
+
+static void end(void *subject, uint64_t epoch)
+{
+    struct sim_group *group = subject;
+    struct sim_node *old = server_of(group, !group->master);
+    if (epoch != group->epoch)
+        return;
+    if (!old->up)
+        sim_node_restart(old);
+    demote(group, group->config);
+    group->busy = false;
+}
+
+static unsigned votes_for(const struct sim_group *group)
+{
+    unsigned votes = 0;
+    for (unsigned i = 0; i < SIM_SENTINELS; i++)
+        votes += group->sentinel[i].vote == group->epoch;
+    return votes;
+}
+
+static void promote(void *subject, uint64_t epoch)
+{
+    struct sim_group *group = subject;
+    struct sim_node *old = server_of(group, group->master), *replica = server_of(group, !group->master);
+    bool gives_up = sim_random_chance(stream(), 200);
+    quorum_time most = 0;
+    if (sim_world->calm || epoch != group->epoch)
+        return;
+    if (!group->by_hand && (votes_for(group) <= SIM_SENTINELS / 2 || gives_up)) {
+        SIM_TRACE(sim_node_name(old), "stays the master: the failover is given up");
+        stop_leading(group, epoch);
+        end(group, epoch);
+        return;
+    }
+    SIM_TRACE(sim_node_name(replica), "is promoted in epoch %u, %s", (unsigned)epoch,
+              group->by_hand ? "by hand" : "by votes");
+    sim_keyspace_copy(&replica->server.keys, &old->snapshot, true);
+    sim_node_promote(replica);
+    sim_world->forgotten = true;
+    group->master = !group->master;
+    group->config = (unsigned)epoch;
+    hear(group, epoch * SIM_SENTINELS + group->leader);
+    for (unsigned i = 0; i < SIM_SENTINELS; i++) {
+        quorum_time heard = sim_world->now + draw(QUORUM_MILLISECOND, QUORUM_SECOND);
+        if (group->cut & 1u << i)
+            heard = group->by_hand ? sim_world->now + draw(QUORUM_MILLISECOND, BY_HAND_HEARD) : group->cut_until;
+        most = heard > most ? heard : most;
+        sim_at(heard, hear, group, epoch * SIM_SENTINELS + i);
+    }
+    quorum_time demoted = sim_world->now + draw(10 * QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
+    if (group->cut && demoted < group->cut_until)
+        demoted = group->cut_until; /* it is cut off with these sentinels */
+    most = demoted > most ? demoted : most;
+    sim_at(demoted, demote, group, epoch);
+    sim_at(sim_world->now + draw(QUORUM_MILLISECOND, QUORUM_SECOND), stop_leading, group, epoch);
+    sim_at(most + 2 * QUORUM_SECOND, end, group, epoch);
+}
+
+/* One client stays with the old master and these sentinels, and reaches neither the new one nor the other sentinels. The
+ * other clients may lose the old master. */
+static void cut_off(struct sim_group *group, unsigned process)
+{
+    bool others = sim_random_chance(stream(), 700);
+    unsigned old = server_of(group, group->master)->index, new = server_of(group, !group->master)->index;
+    SIM_TRACE("network", "cuts off client %u and the master of node %u, with sentinels %x, for %.0f ms", process + 1,
+              index_of(group) + 1, group->cut, (double)(group->cut_until - sim_world->now) / 1e6);
+    sim_path_block(process, new, group->cut_until);
+    for (unsigned i = 0; i < SIM_SENTINELS; i++)
+        for (unsigned p = 0; p < sim_world->config.processes; p++)
+            if ((p == process) != !!(group->cut & 1u << i))
+                sim_path_block(p, sentinel_host(group, i), group->cut_until);
+    for (unsigned p = 0; others && p < sim_world->config.processes; p++)
+        if (p != process)
+            sim_path_block(p, old, group->cut_until);
+}
+
+void sim_group_elect(struct sim_random *random)
+{
+    struct sim_group *group = &sim_world->groups[sim_random_below(random, sim_world->config.nodes)];
+    struct sim_node *master = server_of(group, group->master);
+    if (group->busy || !master->up)
+        return;
+    group->busy = true;
+    group->by_hand = sim_random_chance(random, 150);
+    group->leader = (unsigned)sim_random_below(random, SIM_SENTINELS);
+    /* The others, or one of them: then the leader and the third one are a majority that names the new master. */
+    unsigned one = (group->leader + 1 + (unsigned)sim_random_below(random, SIM_SENTINELS - 1)) % SIM_SENTINELS;
+    group->cut = sim_random_chance(random, 400)   ? 1u << one
+                 : sim_random_chance(random, 400) ? (1u << SIM_SENTINELS) - 1
+                                                  : 0;
+    group->cut &= ~(1u << group->leader);
+    group->cut_until =
+        sim_world->now + draw(QUORUM_SECOND, sim_world->config.max_ttl_ms * QUORUM_MILLISECOND + 12 * QUORUM_SECOND);
+    uint64_t epoch = ++group->epoch;
+    struct sim_sentinel *leader = &group->sentinel[group->leader];
+    leader->leads = true;
+    SIM_TRACE(sim_node_name(master), "is to be failed over by sentinel %u in epoch %u", group->leader + 1,
+              (unsigned)epoch);
+    if (group->cut)
+        cut_off(group, (unsigned)sim_random_below(random, sim_world->config.processes));
+    else if (sim_random_chance(random, 500) && !group->by_hand)
+        sim_node_die(master);
+    for (unsigned i = 0; i < SIM_SENTINELS && !group->by_hand; i++)
+        if (i == group->leader || sim_random_chance(random, 850))
+            sim_at(sim_world->now + draw(QUORUM_MILLISECOND, 50 * QUORUM_MILLISECOND), vote, group,
+                   epoch * SIM_SENTINELS + i);
+    sim_at(sim_world->now + draw(60 * QUORUM_MILLISECOND, 400 * QUORUM_MILLISECOND), promote, group, epoch);
+}
+
+void sim_groups_start(void)
+{
+    for (unsigned i = 0; sim_world->config.groups && i < sim_world->config.nodes; i++)
+        server_of(&sim_world->groups[i], 1)->server.replica = true;
+}
+
+void sim_groups_rest(void)
+{
+    for (unsigned n = 0; sim_world->config.groups && n < sim_world->config.nodes; n++) {
+        struct sim_group *group = &sim_world->groups[n];
+        for (unsigned i = 0; i < SIM_SENTINELS; i++) {
+            group->sentinel[i].leads = false;
+            group->sentinel[i].config = group->config;
+            group->sentinel[i].named = group->master;
+        }
+        struct sim_node *master = server_of(group, group->master);
+        if (!master->up)
+            sim_node_restart(master);
+        end(group, group->epoch);
+    }
+}

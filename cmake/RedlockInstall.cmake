@@ -1,7 +1,7 @@
 # What is installed, and how it is found again: the libraries, the headers, redlock.pc and the package of find_package(redlock).
 #
-# Components, so that packagers can split it: 'library' (what programs need to run), 'development' (what they need to be built) and
-# 'command' (redlock(1)).
+# Components, so that packagers can split it: 'library' (what programs need to run), 'development' (what they need to be built), 'command'
+# (redlock(1)) and 'documentation'. Debian's packages are made by debian/.
 
 include(CMakePackageConfigHelpers)
 
@@ -33,8 +33,6 @@ if(TARGET redlock_command)
   install(FILES "${PROJECT_SOURCE_DIR}/completions/_redlock" DESTINATION "${zsh_completions}" COMPONENT command)
   install(FILES "${PROJECT_SOURCE_DIR}/completions/redlock.fish"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d" COMPONENT command)
-  install(FILES "${PROJECT_SOURCE_DIR}/docs/operations.md" "${PROJECT_SOURCE_DIR}/docs/tls.md"
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/redlock" COMPONENT command)
   install(TARGETS redlock_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
   # Outside of the system's own directories nobody else tells it where the library is.
   if(REDLOCK_BUILD_SHARED AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
@@ -42,6 +40,18 @@ if(TARGET redlock_command)
     set_target_properties(redlock_command PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries}")
   endif()
 endif()
+
+# The guides and examples, with the files that they refer to in the places of the source tree, so that every link works.
+function(redlock_documents directory) # FILE...
+  list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/")
+  install(FILES ${ARGN} DESTINATION "${CMAKE_INSTALL_DOCDIR}/${directory}" COMPONENT documentation)
+endfunction()
+redlock_documents(. README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE)
+redlock_documents(bench bench/README.md)
+redlock_documents(src src/README.md)
+redlock_documents(man man/redlock.7)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/redlock" DESTINATION "${CMAKE_INSTALL_DOCDIR}/include" COMPONENT documentation)
 
 # hiredis' versions are not compatible in their structs: an archive built on one must be linked with the same.
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" REDLOCK_HIREDIS_SERIES "${Hiredis_VERSION}")

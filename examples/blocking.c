@@ -2,6 +2,7 @@
 #include <redlock/redlock.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int complain(const char *what, redlock_result *result)
 {
@@ -40,6 +41,10 @@ static int run(redlock_client *client)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && argv[1][0] == '-') {
+        puts("usage: blocking [NODES]\n\nNODES   the masters, host:port,host:port,... (default: REDLOCK_NODES)");
+        return strcmp(argv[1], "--help") == 0 ? EXIT_SUCCESS : 2;
+    }
     const char *nodes = argc > 1 ? argv[1] : getenv("REDLOCK_NODES");
     redlock_client *client;
     redlock_result result;

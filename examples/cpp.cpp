@@ -1,6 +1,7 @@
 // A lock in C++17 with the wrapper: cpp [NODES]. Without NODES the program uses REDLOCK_NODES.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <redlock/redlock.hpp>
 
@@ -46,6 +47,10 @@ void run(const char *nodes)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && argv[1][0] == '-') {
+        std::puts("usage: cpp [NODES]\n\nNODES   the masters, host:port,host:port,... (default: REDLOCK_NODES)");
+        return std::strcmp(argv[1], "--help") == 0 ? EXIT_SUCCESS : 2;
+    }
     const char *nodes = argc > 1 ? argv[1] : std::getenv("REDLOCK_NODES");
     try {
         run(nodes ? nodes : "");

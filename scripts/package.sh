@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds the Debian packages (redlock, libredlock0.1, libredlock-dev) for the system that it runs on.
+# Builds the Debian packages of debian/ (redlock, the library, libredlock-dev, libredlock-doc) for the system that it runs on.
 #
 # Usage: scripts/package.sh [--output DIR] [--try]
 #   --output DIR   where they are put (default build/packages)
-#   --try          then installs them on a bare Debian of this release in a temporary directory (as root, with debootstrap), and
-#                  runs the installed programs
+#   --try          then runs the packages' tests, debian/tests, on a bare Debian of this release in a temporary directory (as root, with
+#                  debootstrap): they install the packages and use what is installed
+#
+# Every build of the same tree gives the same bytes, wherever and whenever it is made.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -38,13 +40,17 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$output"
 output=$(realpath "$output")
 
-# The distribution's own flags: optimised, hardened. Without Ubuntu's link-time optimisation, which ties the static library to one compiler.
-eval "$(DEB_BUILD_MAINT_OPTIONS=optimize=-lto dpkg-buildflags --export=sh)"
-cmake -S . -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_INSTALL_PREFIX=/usr \
-  -DREDLOCK_BUILD_TESTS=OFF -DREDLOCK_BUILD_BENCH=OFF -DREDLOCK_BUILD_EXAMPLES=OFF
-cmake --build "$work/build"
-(cd "$work/build" && cpack -G DEB -B "$work/made")
-cp "$work"/made/*.deb "$output/"
+# A copy of the tree, because debhelper writes into it: the files that git knows, or all but the builds.
+umask 022
+mkdir "$work/redlock"
+if git rev-parse --show-toplevel >/dev/null 2>&1; then
+  git ls-files -z --cached --others --exclude-standard | xargs -0 sh -c 'for file; do [ ! -f "$file" ] || printf "%s\0" "$file"; done' sh
+else
+  find . -path ./build -prune -o -type f -print0
+fi | tar --null -T - -c | tar -x -C "$work/redlock"
+
+(cd "$work/redlock" && dpkg-buildpackage --build=binary --no-sign)
+cp "$work"/*.deb "$output/"
 ls -l "$output"/*.deb
 
 if [ "$try" = yes ]; then

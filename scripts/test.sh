@@ -127,7 +127,7 @@ run_servers() {
   REDLOCK_SERVER_PROGRAM=$1 run_tests dev "dev, $1" --label-regex servers --label-exclude 'nofork|torture|install'
 }
 
-packages_install build test || exit
+packages_install build test package || exit
 # The tests beside a client of another language are skipped where its packages cannot be installed; a node and npm from elsewhere are used as they are.
 if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
   packages_install neighbour || echo "Going on without node and npm: the tests beside node-redlock are skipped."

@@ -70,7 +70,7 @@ int main(int count, char **arguments)
     int stall = count == 4 && strcmp(arguments[3], "--stall") == 0;
     if (count != 3 && !stall) {
         fprintf(stderr, "usage: fenced_store sqlite:FILE|redis:PORT VALUE [--stall]\n");
-        return 2;
+        return count == 2 && strcmp(arguments[1], "--help") == 0 ? EXIT_SUCCESS : 2;
     }
     if (redlock_connect(getenv("REDLOCK_NODES"), NULL, &client, &result) != REDLOCK_OK)
         return complain("connect", &result);

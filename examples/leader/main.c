@@ -147,7 +147,7 @@ int main(int count, char **arguments)
             break;
     if (count < 3 || at < count) {
         fprintf(stderr, "usage: leader NAME JOURNAL [--ttl MS] [--stall]\n");
-        return 2;
+        return count == 2 && strcmp(arguments[1], "--help") == 0 ? EXIT_SUCCESS : 2;
     }
     candidate.name = arguments[1];
     candidate.journal = arguments[2];

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <string>
 
@@ -54,6 +55,10 @@ static void start(asio::io_context &, redlock::async_client &client)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && argv[1][0] == '-') {
+        std::puts("usage: loop_asio [NODES]\n\nNODES   the masters, host:port,host:port,... (default: REDLOCK_NODES)");
+        return std::strcmp(argv[1], "--help") == 0 ? EXIT_SUCCESS : 2;
+    }
     const char *nodes = argc > 1 ? argv[1] : std::getenv("REDLOCK_NODES");
     try {
         asio::io_context context;

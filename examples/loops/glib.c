@@ -3,6 +3,7 @@
 #include <redlock/redlock.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct program {
     redlock_client *client;
@@ -62,6 +63,10 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && argv[1][0] == '-') {
+        puts("usage: loop_glib [NODES]\n\nNODES   the masters, host:port,host:port,... (default: REDLOCK_NODES)");
+        return strcmp(argv[1], "--help") == 0 ? EXIT_SUCCESS : 2;
+    }
     struct program program = {.status = EXIT_FAILURE};
     redlock_result result = {0};
     if (redlock_connect(argc > 1 ? argv[1] : getenv("REDLOCK_NODES"), NULL, &program.client, &result) != REDLOCK_OK)

@@ -91,9 +91,10 @@ int main(int count, char **arguments)
 {
     redlock_client *client;
     redlock_result result;
-    if (count != 2) {
-        fprintf(stderr, "usage: monitoring PORT\n");
-        return 2;
+    if (count != 2 || arguments[1][0] == '-') {
+        int help = count == 2 && strcmp(arguments[1], "--help") == 0;
+        fprintf(help ? stdout : stderr, "usage: monitoring PORT\n\nServes the metrics of a client of REDLOCK_NODES.\n");
+        return help ? EXIT_SUCCESS : 2;
     }
     signal(SIGPIPE, SIG_IGN);
     if (redlock_connect(getenv("REDLOCK_NODES"), NULL, &client, &result) != REDLOCK_OK) {

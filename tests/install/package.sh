@@ -1,55 +1,56 @@
 #!/usr/bin/env bash
-# The Debian packages together contain the files that 'cmake --install' installs, each file once. Their fields are
-# correct, and their programs run. scripts/package.sh --try tests the same on a clean system, if one can be created.
+# The Debian packages of debian/ contain the files that 'cmake --install' installs, each once; programs depend on the right library; what was built is
+# hardened; another build, in elsewhere, time zone and language, gives the same bytes; lintian has nothing to say. scripts/package.sh --try runs the
+# tests of debian/tests on a clean system, if one can be created.
 #
 # Usage: package.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"
 
-for tool in dpkg-deb dpkg-shlibdeps dpkg-buildflags file; do
-  command -v "$tool" >/dev/null || exit 77
+for tool in blhc dh lintian; do
+  command -v "$tool" >/dev/null || skip "there is no $tool"
 done
-REDLOCK_SKIP_PACKAGES=1 CC=$cc quietly bash "$project/scripts/package.sh" --output "$work/debs"
-cd "$work"
-
-deb() { echo "$work/debs/$1"_0.1.0-1_*.deb; }
-field() { dpkg-deb -f "$(deb "$1")" "$2"; }
-files() { dpkg-deb -c "$1" | awk '$1 !~ /^d/ { print $6 }' | sed 's:^\./usr/::; s:\.gz$::'; }
-
-has() { # PACKAGE FIELD PATTERN
-  grep -qE "$3" <<<"$(field "$1" "$2")" || die "$1: $2 is '$(field "$1" "$2")', without $3"
+make_packages() { # DIRECTORY COMMAND...
+  local directory=$1
+  shift
+  mkdir "$directory"
+  "$@" env REDLOCK_SKIP_PACKAGES=1 CC="$cc" TMPDIR="$directory" bash "$project/scripts/package.sh" --output "$directory/debs" >"$directory/log" 2>&1 ||
+    { tail -n 40 "$directory/log"; die "scripts/package.sh failed"; }
 }
-has redlock Depends 'libredlock0.1 \(= 0\.1\.0-1\)'
-has redlock Depends 'libc6 \('
-has redlock Depends 'libinih1'
-has libredlock0.1 Depends 'libhiredis'
-has libredlock0.1 Depends 'libev4'
-has libredlock-dev Depends 'libredlock0.1 \(= 0\.1\.0-1\), libhiredis-dev, libev-dev'
-for package in redlock libredlock0.1 libredlock-dev; do
-  has "$package" Version '^0\.1\.0-1$'
-  has "$package" Maintainer '^.+ <.+@.+>$'
-  has "$package" Description '^(run|distributed) '
-  if dpkg-deb -I "$(deb "$package")" conffiles >/dev/null 2>&1; then die "$package has conffiles; the library reads no files"; fi
-done
-has redlock Section '^utils$'
-has libredlock0.1 Section '^libs$'
-has libredlock-dev Section '^libdevel$'
-[ "$(dpkg-deb -I "$(deb libredlock0.1)" shlibs)" = 'libredlock 0.1 libredlock0.1 (>= 0.1.0)' ] || die "libredlock0.1: other programs would depend on something else"
+make_packages "$work/one" env TZ=UTC
+cd "$work"
+debs=$work/one/debs
 
-# The same files as an ordinary installation, but for the library directory, the build type and Debian's directory for zsh in their names.
-names() { sed -E 's:^lib/[^/]+-[^/]+/:lib/:; s:/vendor-completions/:/site-functions/:; s:-(none|debug|release|relwithdebinfo)\.cmake$:-TYPE.cmake:' | sort; }
-for package in redlock libredlock0.1 libredlock-dev; do
-  files "$(deb "$package")" | grep -Ev "^share/doc/$package/(changelog|copyright)"
+version=$(sed -n 's/^ *VERSION //p' "$project/CMakeLists.txt")
+interface=$(objdump -p "$build/src/libredlock.so" | sed -n 's/^ *SONAME *libredlock\.so\.//p')
+[ "$(dpkg-parsechangelog -l "$project/debian/changelog" -S Version)" = "$version" ] || die "debian/changelog is not of version $version"
+packages=(redlock "libredlock$interface" libredlock-dev libredlock-doc)
+for package in "${packages[@]}"; do
+  [ -f "$debs/${package}_$version"_*.deb ] || die "there is no package $package"
+done
+
+depends() { dpkg-deb -f "$debs/$1"_*.deb Depends; }
+grep -q "libredlock$interface (>= 0.1.0)" <<<"$(depends redlock)" || die "the command depends on $(depends redlock)"
+grep -q "libredlock$interface (= $version)" <<<"$(depends libredlock-dev)" || die "the headers depend on $(depends libredlock-dev)"
+
+# The same files as an ordinary installation, but for the library directory, the build type and Debian's directories in their names.
+names() {
+  sed -E 's:^lib/[^/]+-[^/]+/:lib/:; s:/vendor-completions/:/site-functions/:; s:share/doc/(lib)?redlock(-doc)?/:share/doc/redlock/:
+    s:-(none|debug|release|relwithdebinfo)\.cmake$:-TYPE.cmake:' | sort
+}
+for package in "${packages[@]}"; do
+  dpkg-deb -c "$debs/$package"_*.deb | awk '$1 !~ /^d/ { print $6 }' | sed 's:^\./usr/::; s:\.gz$::' | grep -Ev "^share/doc/$package/(changelog|copyright)"
 done | names >packaged
 quietly "$cmake" --install "$build" --prefix "$work/installed"
 (cd installed && find . -type f -o -type l) | sed "s:^\./::; s:^$libraries/:lib/:" | names >installed_files
 diff packaged installed_files || die "packages (<) and installation (>) differ"
+# shellcheck disable=SC2046
+no_faults sh "$project/tests/readme/links.sh" $(find installed -name '*.md')
 
-mkdir root
-for package in redlock libredlock0.1 libredlock-dev; do
-  dpkg-deb -x "$(deb "$package")" root
+# Flags are in the log of the build, and not of CMake's own trials.
+blhc --all --ignore-line '.*CMakeFiles/(CMakeScratch|CMakeTmp).*' one/log || die "the build is not hardened"
+quietly lintian --fail-on error,warning,info "$debs"/*.deb
+
+make_packages "$work/elsewhere" env TZ=Asia/Tokyo LC_ALL=C.UTF-8
+for file in "$debs"/*.deb; do
+  cmp "$file" "elsewhere/debs/${file##*/}" || die "two builds differ"
 done
-[ "$(LD_LIBRARY_PATH=$(dirname root/usr/lib/*/libredlock.so.0.1) root/usr/bin/redlock --version)" = 'redlock 0.1.0' ] || die "the command does not run"
-if readelf -d root/usr/bin/redlock | grep -q 'R.*PATH'; then die "the packaged command looks for its library elsewhere"; fi
-if command -v lintian >/dev/null; then
-  lintian --fail-on error "$work"/debs/*.deb
-fi

@@ -7,10 +7,6 @@
 
 cd "$project"
 
-links() { # DOCUMENT: the relative targets of its links and images, without anchors
-  grep -oE '\]\([^)]+\)' "$1" | sed -E 's/^\]\(//; s/\)$//; s/#.*//' | grep -vE '^(https?:|mailto:|$)' || true
-}
-
 # The text in backquotes, without -D of options and libcheck's variables.
 code() { # DOCUMENT
   # shellcheck disable=SC2016
@@ -34,9 +30,7 @@ grep -oE '"[a-z]+(_[a-z]+)+"' src/client/statistics.c | tr -d '"' | sed 's/^/red
 check() { # DOCUMENT...: prints the faults
   local document target name
   for document in "$@"; do
-    while read -r target; do
-      [ -e "$(dirname "$document")/$target" ] || echo "$document: there is no $target"
-    done < <(links "$document")
+    sh tests/readme/links.sh "$document"
     while read -r target; do
       compgen -G "$target" >/dev/null || echo "$document: there is no $target"
     done < <(paths "$document")

@@ -218,6 +218,7 @@ static int run(const struct cli_arguments *arguments)
 
     if (status != CLI_OK)
         return status;
+    cli_settings_label(wanted.process > 0 ? (pid_t)wanted.process : getppid(), NULL); /* this process exits */
     const struct cli_settings *settings =
         cli_settings_get(&status); /* before the keeper is forked, which needs them too */
     if (settings == NULL)

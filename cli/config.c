@@ -42,6 +42,7 @@ static const struct key keys[] = {
     {"deployment", TEXT, OPTION(deployment), 0},
     {"marker-key", TEXT, OPTION(marker_key), 0},
     {"channel-prefix", TEXT, OPTION(channel_prefix), 0},
+    {"label", TEXT, OPTION(label), 0},
     {"guard", YES_NO, OPTION(guard), 0},
     {"tls-ca-file", TEXT, OPTION(tls_ca_file), 0},
     {"tls-ca-directory", TEXT, OPTION(tls_ca_directory), 0},

@@ -22,13 +22,14 @@
 
 enum { OPTIONS_MAX = 48 };
 enum { WORD = 1 }; /* getopt_long's value for a word that is not an option */
-enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT };
+enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT, GLOBAL_LABEL };
 
 const struct cli_option cli_global_options[] = {
     {GLOBAL_NODES, "nodes", "LIST", "the nodes: host:port,host:port,..."},
     {GLOBAL_CONFIG, "config", "FILE", "the config file ($XDG_CONFIG_HOME/redlock/config, /etc/redlock.conf)"},
     {GLOBAL_USER, "user", "NAME", "the ACL user; the password comes from $REDLOCK_PASSWORD or the file"},
     {GLOBAL_TIMEOUT, "timeout", "TIME", "lower bound of a node's reply timeout (50ms); for the lock: --wait"},
+    {GLOBAL_LABEL, "label", "TEXT", "the holder's name, for people (user@host:pid:command); '' for none"},
     {'v', "verbose", NULL, "explain each step, node by node"},
     {'h', "help", NULL, "show this help"},
     {'V', "version", NULL, "show the version"},
@@ -76,6 +77,9 @@ static bool take_global(int id)
         return true;
     case GLOBAL_TIMEOUT:
         cli_overrides.timeout = optarg;
+        return true;
+    case GLOBAL_LABEL:
+        cli_overrides.label = optarg;
         return true;
     case 'v':
         cli_message_verbose(true);

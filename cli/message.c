@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LINE_SIZE = 2048, DEFAULT_COLUMNS = 80 };
@@ -166,6 +167,23 @@ void cli_explain_result(const char *step, const redlock_result *result)
     cli_explain("%s: %s", step, redlock_result_text(&copy));
     for (uint32_t i = 0; i < copy.nodes; i++)
         explain_node(&copy.node[i]);
+}
+
+const char *cli_holder_text(const redlock_holder *holder, char buffer[CLI_HOLDER_SIZE])
+{
+    char clock[32] = "";
+    struct tm local;
+    time_t since = (time_t)holder->since_s;
+    time_t now = time(NULL);
+
+    *buffer = '\0';
+    if (*holder->label == '\0')
+        return buffer;
+    if (localtime_r(&since, &local) != NULL)
+        strftime(clock, sizeof(clock), since <= now && now - since < 12 * 60 * 60 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S",
+                 &local);
+    snprintf(buffer, CLI_HOLDER_SIZE, " by %s%s%s", holder->label, *clock != '\0' ? " since " : "", clock);
+    return buffer;
 }
 
 bool cli_is_live(void)

@@ -29,6 +29,10 @@ void cli_explain_result(const char *step, const redlock_result *result);
 void cli_live(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool cli_is_live(void);
 
+/* " by deploy@web-3:4711 since 10:42:07", with the date if it was half a day ago; "" without a label. Returns buffer. */
+enum { CLI_HOLDER_SIZE = REDLOCK_LABEL_SIZE + 40 };
+const char *cli_holder_text(const redlock_holder *holder, char buffer[CLI_HOLDER_SIZE]);
+
 /* An argument for a message: quoted, cut to fit, control bytes escaped. Returns buffer. */
 enum { CLI_QUOTED_SIZE = 128 };
 const char *cli_quote(const char *text, char buffer[CLI_QUOTED_SIZE]);

@@ -215,6 +215,7 @@ static int run(const struct cli_arguments *arguments)
 
     if (!take_words(&made, arguments))
         return CLI_USAGE;
+    cli_settings_label(getpid(), made.command[0]);
     const struct cli_settings *settings = cli_settings_get(&status);
     if (settings == NULL)
         return status;

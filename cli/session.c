@@ -243,7 +243,7 @@ static void name_obstacle(redlock_client *client, const struct cli_acquire *how,
 
     *hint = '\0';
     const char *resource = cli_acquire_obstacle(client, how, &state, &look);
-    if (look.status == REDLOCK_OK && strcmp(state.token, "(not a string)") == 0)
+    if (look.status == REDLOCK_OK && strcmp(state.holder.token, "(not a string)") == 0)
         snprintf(hint, HINT_SIZE, "; %s is not a lock: its key holds other data", cli_quote(resource, quoted));
     else if (how->options.also_count > 0 && look.status == REDLOCK_OK && !is_free(&state, &look))
         snprintf(hint, HINT_SIZE, "; %s is not free", cli_quote(resource, quoted));
@@ -282,10 +282,10 @@ static bool is_our_parents(redlock_client *client, const struct cli_acquire *how
     const char *resource = cli_acquire_obstacle(client, how, &state, &look);
     if (look.status != REDLOCK_OK)
         return false;
-    if (strcmp(state.token, token) == 0)
+    if (strcmp(state.holder.token, token) == 0)
         return true;
     return strcmp(resource, name) == 0 &&
-           (strcmp(state.token, "(shared)") == 0 || (how->options.permits == 1 && state.permits_taken > 0));
+           (strcmp(state.holder.token, "(shared)") == 0 || (how->options.permits == 1 && state.permits_taken > 0));
 }
 
 enum { NESTED = 1 }; /* no status of the library: those are 0 and below */

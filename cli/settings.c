@@ -171,7 +171,44 @@ static bool take_command_line(struct cli_settings *settings)
     }
     if (cli_overrides.user != NULL)
         settings->options.user = cli_overrides.user;
+    if (cli_overrides.label != NULL)
+        settings->options.label = cli_overrides.label;
     return take_timeout(settings);
+}
+
+/* --- The label --- */
+
+static pid_t labelled;
+static const char *label_command;
+
+void cli_settings_label(pid_t process, const char *command)
+{
+    labelled = process;
+    label_command = command;
+}
+
+/* "deploy@web-3:4711:backup.sh". The user's name comes from the environment: a directory service may be slow. */
+static const char *default_label(void)
+{
+    static char label[REDLOCK_LABEL_SIZE];
+    char host[64] = "";
+    char user[24];
+    const char *name = variable("LOGNAME") != NULL ? variable("LOGNAME") : variable("USER");
+    const char *slash = label_command != NULL ? strrchr(label_command, '/') : NULL;
+    const char *command = slash != NULL ? slash + 1 : label_command;
+
+    if (gethostname(host, sizeof(host) - 1) != 0 || *host == '\0')
+        snprintf(host, sizeof(host), "unknown");
+    if (geteuid() == 0)
+        snprintf(user, sizeof(user), "root");
+    else
+        snprintf(user, sizeof(user), "%u", (unsigned)geteuid());
+    snprintf(label, sizeof(label), "%.16s@%.28s:%d%s%s", name != NULL ? name : user, host,
+             (int)(labelled > 0 ? labelled : getpid()), command != NULL ? ":" : "", command != NULL ? command : "");
+    for (char *c = label; *c != '\0'; c++) /* what a label may not have */
+        if (*c <= ' ' || *c > '~' || *c == '\\')
+            *c = '?';
+    return label;
 }
 
 /* --- Checks --- */
@@ -249,7 +286,11 @@ static int load(struct cli_settings *settings)
     snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "%s", settings->config_path);
     if (!take_environment(settings))
         return CLI_MISCONFIGURED;
-    return take_command_line(settings) ? CLI_OK : CLI_USAGE;
+    if (!take_command_line(settings))
+        return CLI_USAGE;
+    if (settings->options.label == NULL)
+        settings->options.label = default_label();
+    return CLI_OK;
 }
 
 const struct cli_settings *cli_settings_get(int *exit_status)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { CLI_SOURCE_SIZE = 256 };
 
@@ -25,8 +26,13 @@ struct cli_overrides {
     const char *config;
     const char *user;
     const char *timeout;
+    const char *label;
 };
 extern struct cli_overrides cli_overrides;
+
+/* Sets the process and the command that the default label of the locks names; before cli_settings_get(). command may be
+ * NULL. */
+void cli_settings_label(pid_t process, const char *command);
 
 /* Reads the settings at the first call. NULL after a message; *exit_status is then CLI_MISCONFIGURED, or CLI_USAGE for
  * an error on the command line. */

@@ -60,15 +60,31 @@ static void write_left(int64_t left_ms)
         cli_json_number("remaining_ms", left_ms);
 }
 
+static void write_holder(const redlock_holder *holder)
+{
+    char since[32];
+    struct tm utc;
+    time_t then = (time_t)holder->since_s;
+
+    cli_json_text("token", holder->token);
+    if (*holder->label == '\0')
+        return;
+    cli_json_text("label", holder->label);
+    if (gmtime_r(&then, &utc) != NULL && strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
+        cli_json_text("since", since);
+}
+
 static void write_node(const redlock_node_state *state, const redlock_node_result *result)
 {
     bool answered = state->remaining_ms >= 0;
+    redlock_holder holder;
 
     cli_json_object(NULL);
     cli_json_text("name", result->name);
     cli_json_text("state", !answered ? "unknown" : state->remaining_ms > 0 ? "held" : "free");
     if (state->remaining_ms > 0) {
-        cli_json_text("token", state->token);
+        redlock_holder_read(state->token, &holder);
+        write_holder(&holder);
         write_left(state->remaining_ms);
     }
     if (answered && state->waiters >= 0)
@@ -84,7 +100,7 @@ static void write_look(const struct look *look)
     cli_json_escaped("resource", look->resource);
     cli_json_text("state", word_for(look));
     if (look->state.locked) {
-        cli_json_text("token", look->state.token);
+        write_holder(&look->state.holder);
         write_left(look->state.remaining_ms);
     }
     if (look->state.permits_taken > 0)
@@ -111,17 +127,13 @@ static const char *left_text(int64_t left_ms, char buffer[CLI_DURATION_SIZE])
     return buffer;
 }
 
-static int name_width(const redlock_result *result)
+/* Of a column of texts. */
+static int wider(int width, const char *text)
 {
-    size_t width = 0;
-
-    for (uint32_t i = 0; i < result->nodes; i++)
-        if (strlen(result->node[i].name) > width)
-            width = strlen(result->node[i].name);
-    return (int)width;
+    return (int)strlen(text) > width ? (int)strlen(text) : width;
 }
 
-static void print_node(const struct look *look, uint32_t node, int width)
+static void print_node(const struct look *look, uint32_t node, int width, int token_width)
 {
     const redlock_node_state *state = &look->state.node[node];
     const redlock_node_result *result = &look->result.node[node];
@@ -134,7 +146,7 @@ static void print_node(const struct look *look, uint32_t node, int width)
         cli_print(CLI_PLAIN, 0,
                   look->state.permits_taken > 0 ? "replied" : "free"); /* permits are not counted by node */
     else
-        printf("%-*s  %8s", REDLOCK_TOKEN_SIZE - 1, state->token, left_text(state->remaining_ms, left));
+        printf("%-*s  %8s", token_width, state->token, left_text(state->remaining_ms, left));
     if (state->remaining_ms >= 0 && state->waiters > 0)
         printf("  %" PRId32 " waiting", state->waiters);
     putchar('\n');
@@ -144,7 +156,10 @@ static void print_summary(const struct look *look)
 {
     const redlock_state *state = &look->state;
     char left[CLI_DURATION_SIZE];
+    char holder[CLI_HOLDER_SIZE];
 
+    if (state->locked)
+        printf("%s", cli_holder_text(&state->holder, holder));
     if (look->result.status != REDLOCK_OK)
         printf(": too few nodes reply, %u of %u", look->result.granted, look->result.nodes);
     else if (state->locked && state->remaining_ms == REDLOCK_STATE_NO_EXPIRY)
@@ -175,9 +190,13 @@ static void print_look(const struct look *look, bool with_nodes)
     cli_print(colour, 0, word);
     print_summary(look);
     putchar('\n');
-    int width = name_width(&look->result);
+    int width = 0, token_width = 0;
+    for (uint32_t i = 0; i < look->result.nodes; i++) {
+        width = wider(width, look->result.node[i].name);
+        token_width = wider(token_width, look->state.node[i].token);
+    }
     for (uint32_t i = 0; with_nodes && i < look->result.nodes; i++)
-        print_node(look, i, width);
+        print_node(look, i, width, token_width);
 }
 
 /* --- The command --- */

@@ -50,7 +50,7 @@ void cli_token_explain_loss(redlock_client *client, const char *resource)
 
     if (redlock_query(client, resource, 0, NULL, &state, &result) != REDLOCK_OK)
         return;
-    if (state.locked && strcmp(state.token, "(shared)") == 0)
+    if (state.locked && strcmp(state.holder.token, "(shared)") == 0)
         cli_say("%s is shared: only its redlock run can extend or release a reader's lock",
                 cli_quote(resource, quoted));
     else if (state.permits_taken > 0)

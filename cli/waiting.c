@@ -54,14 +54,16 @@ static void tell_state(redlock_client *client, const redlock_state *state, redlo
                        size_t size)
 {
     char left[CLI_DURATION_SIZE];
+    char holder[CLI_HOLDER_SIZE];
 
+    cli_holder_text(&state->holder, holder);
     if (result->status != REDLOCK_OK)
         snprintf(text, size, "%s", redlock_result_text(result));
     else if (state->locked && state->remaining_ms == REDLOCK_STATE_NO_EXPIRY)
-        snprintf(text, size, "held on %u of %u nodes, without an expiry", state->locked_nodes, result->nodes);
+        snprintf(text, size, "held%s on %u of %u nodes, without an expiry", holder, state->locked_nodes, result->nodes);
     else if (state->locked)
-        snprintf(text, size, "held on %u of %u nodes, for %s unless renewed", state->locked_nodes, result->nodes,
-                 cli_duration_text(state->remaining_ms, left));
+        snprintf(text, size, "held%s on %u of %u nodes, for %s unless renewed", holder, state->locked_nodes,
+                 result->nodes, cli_duration_text(state->remaining_ms, left));
     else if (state->permits_taken > 0)
         snprintf(text, size, "%u permits are taken", state->permits_taken);
     else

@@ -68,7 +68,8 @@ extern "C" {
 #define REDLOCK_RESOURCE_MAX    512  /* bytes of a resource's name */
 #define REDLOCK_RESOURCES_MAX   64   /* resources of one lock */
 #define REDLOCK_PERMITS_MAX     32   /* permits of a semaphore */
-#define REDLOCK_TOKEN_SIZE      41   /* bytes of the text of this library's tokens, with the final NUL */
+#define REDLOCK_TOKEN_SIZE      120  /* bytes of the text of this library's tokens, with the final NUL */
+#define REDLOCK_LABEL_SIZE      64   /* bytes of a client's label, with the final NUL */
 #define REDLOCK_TOKEN_MAX       128  /* bytes of another library's token that can be displayed and passed in */
 #define REDLOCK_TOKEN_TEXT_SIZE 513  /* bytes of any token's text, with the final NUL */
 #define REDLOCK_FOREVER         (-1) /* as a wait_ms: no limit */
@@ -134,6 +135,20 @@ REDLOCK_API size_t redlock_unescape(const char *text, char *bytes, size_t size);
 /* The library's version, "0.1.0". Static. Any thread. */
 REDLOCK_API const char *redlock_version(void);
 
+/*
+ * A holder, as its token describes it. This library's tokens are 40 random hexadecimal digits; then, unless its client's
+ * label is "", a slash, the wall clock of its machine at the acquire in seconds since 1970, a slash, and the label. Label
+ * and time are information for people: no decision depends on them, and every user with write access can forge them.
+ */
+typedef struct redlock_holder {
+    int64_t since_s;                /* the time of the acquire, in seconds since 1970; 0: unknown */
+    char label[REDLOCK_LABEL_SIZE]; /* printable ASCII without spaces; "": unknown, as of another library's token */
+    char token[REDLOCK_TOKEN_TEXT_SIZE]; /* as redlock_query() shows it; "": there is no holder, or it is unknown */
+} redlock_holder;
+
+/* Reads a token's text, as redlock_query() and redlock_lock_token() return it. NULL is "". Any thread. */
+REDLOCK_API void redlock_holder_read(const char *token, redlock_holder *holder);
+
 /* ----------------------------------------------------------------------------------------------------------- result */
 
 typedef struct redlock_node_result {
@@ -162,7 +177,13 @@ typedef struct redlock_result {
     int64_t validity_ms;    /* validity left when the operation was decided; 0 if the lock is not held */
     uint64_t elapsed_us;    /* from the start of the operation to its decision */
     uint64_t fence;         /* successful acquire: as redlock_lock_fence(); otherwise 0 */
-    uint64_t reserved[7];
+    /* Release of a lock with at_least_ms: for how long the nodes keep it. Acquire that waited, and whose cause is HELD:
+     * until the lock expires, unless its holder extends it. 0: unknown, or none. */
+    int64_t remaining_ms;
+    /* Acquire whose cause is HELD: the holder that most of the refusing nodes name. Servers before Redis 7.0 name it only
+     * to an acquire that waits, or that is not of one plain lock. */
+    redlock_holder holder;
+    uint64_t reserved[6];
     redlock_node_result node[REDLOCK_NODES_MAX];
     char text[768]; /* the error, with the remedy; after REDLOCK_OK: see redlock_result_text() */
 } redlock_result;
@@ -271,6 +292,8 @@ typedef struct redlock_options {
     const char *channel_prefix;       /* "redlock:": of the channels that wake waiters */
     uint32_t fence_ttl_ms;            /* 86400000, a day: how long nodes keep a resource's last fencing token; 0:
                                          indefinitely. The same in all clients */
+    const char *label;                /* NULL: "host:pid". Tells people who holds a lock: see redlock_holder. 1 to 63
+                                         characters of printable ASCII without spaces; "": tokens without label and time */
 } redlock_options;
 /* clang-format on */
 
@@ -278,7 +301,7 @@ typedef struct redlock_options {
 #define REDLOCK_OPTIONS_INIT                                                                                           \
     { sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 65536, 8192, 65536, 0, 0, "", "redlock", NULL,    \
       NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL, { NULL, NULL, NULL, NULL }, 33, \
-      1, 30000, "default", "redlock:marker", "redlock:", 86400000 }
+      1, 30000, "default", "redlock:marker", "redlock:", 86400000, NULL }
 /* clang-format on */
 
 /* A resource's name. */
@@ -792,13 +815,13 @@ typedef struct redlock_node_state {
 #define REDLOCK_STATE_NO_EXPIRY INT64_MAX
 
 typedef struct redlock_state {
-    int32_t locked;                      /* 1: a majority has the same holder */
-    int32_t held_by_me;                  /* 1: this client is the holder, or has a permit */
-    uint32_t locked_nodes;               /* nodes with the most frequent holder */
-    uint32_t free_nodes;                 /* nodes without a key */
-    int64_t remaining_ms;                /* until fewer than a majority have the holder; 0 if not locked */
-    char token[REDLOCK_TOKEN_TEXT_SIZE]; /* the most frequent holder, "" for none */
-    uint32_t waiters;                    /* the largest number on any node */
+    int32_t locked;         /* 1: a majority has the same holder */
+    int32_t held_by_me;     /* 1: this client is the holder, or has a permit */
+    uint32_t locked_nodes;  /* nodes with the most frequent holder */
+    uint32_t free_nodes;    /* nodes without a key */
+    int64_t remaining_ms;   /* until fewer than a majority have the holder; 0 if not locked */
+    redlock_holder holder;  /* the most frequent holder, "" for none */
+    uint32_t waiters;       /* the largest number on any node */
     uint32_t permits_taken; /* of a semaphore, counted by majorities. Nodes do not know its size: it is never locked */
     uint64_t reserved[7];
     redlock_node_state node[REDLOCK_NODES_MAX];

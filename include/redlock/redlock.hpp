@@ -164,6 +164,36 @@ inline std::error_code make_error_code(status code) noexcept
 /* -------------------------------------------------------------------------------------------------------------
  * result */
 
+/* A redlock_holder with accessors in C++ types. */
+class holder : public redlock_holder
+{
+  public:
+    holder() noexcept : redlock_holder()
+    {
+    }
+    explicit holder(const redlock_holder &named) noexcept : redlock_holder(named)
+    {
+    }
+    /* Reads the token that state.node[i] or lock.token() has. */
+    explicit holder(const std::string &token) noexcept
+    {
+        redlock_holder_read(token.c_str(), this);
+    }
+    std::string_view label() const noexcept
+    {
+        return redlock_holder::label;
+    }
+    std::string_view token() const noexcept
+    {
+        return redlock_holder::token;
+    }
+    /* The epoch: unknown. */
+    std::chrono::system_clock::time_point since() const noexcept
+    {
+        return std::chrono::system_clock::from_time_t(static_cast<std::time_t>(since_s));
+    }
+};
+
 /* A redlock_result with accessors in C++ types. Plain data: copy it freely. The nodes' names in it live as long as the
  * client; those in an error as long as the error. */
 class result : public redlock_result
@@ -191,6 +221,15 @@ class result : public redlock_result
     std::chrono::microseconds elapsed() const noexcept
     {
         return std::chrono::microseconds(static_cast<std::int64_t>(elapsed_us));
+    }
+    /* Of an acquire whose cause() is status::held. */
+    redlock::holder holder() const noexcept
+    {
+        return redlock::holder(redlock_result::holder);
+    }
+    milliseconds remaining() const noexcept
+    {
+        return milliseconds(remaining_ms);
     }
     /* One log line: see redlock_result_text(). */
     std::string text() const
@@ -247,6 +286,10 @@ class state : public redlock_state
   public:
     state() noexcept : redlock_state()
     {
+    }
+    redlock::holder holder() const noexcept
+    {
+        return redlock::holder(redlock_state::holder);
     }
     milliseconds remaining() const noexcept
     {
@@ -406,7 +449,8 @@ struct options {
     std::string deployment;
     std::string marker_key;
     std::string channel_prefix;
-    milliseconds fence_ttl; /* 0: indefinitely */
+    milliseconds fence_ttl;           /* 0: indefinitely */
+    std::optional<std::string> label; /* "host:pid"; "": tokens without label and time */
 
   private:
     explicit options(const redlock_options &defaults)
@@ -605,6 +649,7 @@ class connection
         to.marker_key = text(from.marker_key, "marker_key");
         to.channel_prefix = text(from.channel_prefix, "channel_prefix");
         to.fence_ttl_ms = count(from.fence_ttl, "fence_ttl");
+        to.label = text_or_null(from.label, "label");
         return to;
     }
 

@@ -161,7 +161,7 @@ static void acquire_leave_queue(struct rl_acquire *acquire, const struct rl_roun
 {
     acquire_stop_pause(acquire);
     if (acquire->wait)
-        rl_queue_leave(&acquire->wait->waiter, won);
+        rl_queue_leave(&acquire->wait->waiter, won, acquire->base.round);
 }
 
 /* One exclusive lock without a fencing token can be handed over. Its validity counts from the last message that the
@@ -221,7 +221,7 @@ static void acquire_replied(struct rl_round *round, unsigned node, const struct 
         acquire->record = vote->record;
     if (round->command != RL_COMMAND_TAKE)
         return;
-    if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
+    if (vote->vote == QUORUM_HELD && reply->element[RL_WAIT_REMAINING]->integer == 0)
         rl_round_note(round, node, "free, but other waiters are ahead");
     rl_queue_answered(&acquire->wait->waiter, node, vote, reply);
 }

@@ -11,6 +11,7 @@
 #include "src/client/options.h"
 #include "src/client/watch.h"
 #include "src/core/clock.h"
+#include "src/core/escape.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/detached.h"
@@ -292,12 +293,16 @@ int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, c
                      redlock_client **client, redlock_result *result)
 {
     redlock_options options;
-    char error[256];
+    char error[256], label[REDLOCK_LABEL_SIZE];
     if (result)
         rl_result_clear(result, 0);
     int status = rl_options_read(given, &options, result);
     if (status)
         return status;
+    if (!options.label) {
+        rl_label_default(label);
+        options.label = label;
+    }
     redlock_allocator allocator = rl_memory_allocator(&options.allocator);
     struct rl_address *addresses = rl_allocate(&allocator, REDLOCK_NODES_MAX * sizeof *addresses);
     if (!addresses)

@@ -11,6 +11,7 @@
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
+#include "src/lock/held_by.h"
 #include "src/lock/round_command.h"
 
 /* Callbacks per turn of the loop, so that the host's other events get their turn. */
@@ -267,6 +268,12 @@ static void operation_fill_votes(const struct rl_operation *operation, redlock_r
         rl_result_copy_votes(result, operation->finished);
     else
         rl_round_fill(round, result);
+    if (was_cut)
+        rl_held_by_fill(round->held_by, result); /* of the queue that it has left */
+    if (result->cause != REDLOCK_HELD) {         /* the attempt before this one may have named a holder */
+        result->holder.token[0] = result->holder.label[0] = '\0';
+        result->remaining_ms = result->holder.since_s = 0;
+    }
 }
 
 /* The holder may be this client itself, for another owner, or by another handle. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "quorum/validity.h"
+#include "src/core/escape.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/link/address.h"
@@ -72,6 +73,12 @@ static int check_words(const redlock_options *options, redlock_result *result)
                                   "client_name contains a space or a control character, which Redis rejects");
     if (strlen(options->client_name) > 128)
         return rl_result_fail(result, REDLOCK_INVALID, "client_name is longer than 128 bytes");
+    if (options->label && options->label[0] && !rl_label_is_valid(options->label, strlen(options->label)))
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "label has %zu bytes; it must be 1 to %d characters of printable ASCII, without spaces and "
+            "backslashes, or \"\" for tokens without a label",
+            strlen(options->label), REDLOCK_LABEL_SIZE - 1);
     if (strlen(options->prefix) > 128)
         return rl_result_fail(result, REDLOCK_INVALID, "prefix is longer than 128 bytes");
     return REDLOCK_OK;
@@ -237,6 +244,7 @@ static const size_t strings[] = {
     offsetof(redlock_options, deployment),
     offsetof(redlock_options, marker_key),
     offsetof(redlock_options, channel_prefix),
+    offsetof(redlock_options, label),
 };
 #define STRINGS (sizeof strings / sizeof *strings)
 

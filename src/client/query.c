@@ -100,7 +100,7 @@ static void query_sum_up_permits(struct query *query, struct rl_text semaphore)
         const struct rl_lease *mine =
             holder ? rl_leases_find_slot(&client->locks, semaphore.bytes, semaphore.size, slot) : NULL;
         query->state.permits_taken += holder != 0;
-        if (mine && query_hash(mine->token, REDLOCK_TOKEN_SIZE - 1) == holder)
+        if (mine && query_hash(mine->token.bytes, mine->token.size) == holder)
             query->state.held_by_me = 1;
     }
 }
@@ -119,13 +119,13 @@ static void query_sum_up(struct query *query)
         if (count <= state->locked_nodes)
             continue;
         state->locked_nodes = count;
-        memcpy(state->token, state->node[i].token, sizeof state->token);
+        redlock_holder_read(state->node[i].token, &state->holder);
     }
     state->locked = state->locked_nodes >= quorum_majority(nodes);
-    state->remaining_ms = state->locked ? query_remaining(state, nodes, state->token) : 0;
+    state->remaining_ms = state->locked ? query_remaining(state, nodes, state->holder.token) : 0;
     const struct rl_lease *mine = rl_leases_find(&client->locks, rl_lease_resource(key, 0).bytes, query->resource_size);
     state->held_by_me =
-        mine && strcmp(mine->shared ? SHARED : rl_lease_token_text(mine), state->token) == 0 && state->locked;
+        mine && strcmp(mine->shared ? SHARED : rl_lease_token_text(mine), state->holder.token) == 0 && state->locked;
     query_sum_up_permits(query, rl_lease_resource(key, 0));
 }
 

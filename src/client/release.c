@@ -50,6 +50,8 @@ static void release_report(struct rl_operation *operation, redlock_result *resul
     size_t used = strlen(result->text);
     if (is_cut && operation->attempts && !operation->client->core.closing)
         snprintf(result->text + used, sizeof result->text - used, "; the release goes on in the background");
+    if (operation->status == REDLOCK_OK && operation->lease && operation->attempts)
+        result->remaining_ms = (int64_t)(rl_lease_rest(operation->lease) / QUORUM_MILLISECOND);
 }
 
 /* The release of one of several handles has no round, and is not one that a majority confirmed. */

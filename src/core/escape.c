@@ -1,9 +1,10 @@
 #include "src/core/escape.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "src/core/random.h"
 #include "src/core/result.h"
 
 #define EMPTY_TOKEN "(empty)"
@@ -121,6 +122,71 @@ void rl_token_show(const char *bytes, size_t size, char text[REDLOCK_TOKEN_TEXT_
         snprintf(text, REDLOCK_TOKEN_TEXT_SIZE, "(%zu bytes)", size);
     else
         escape(bytes, size, text, REDLOCK_TOKEN_TEXT_SIZE, true);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- holders */
+
+static bool is_label_character(char c)
+{
+    return c > ' ' && c <= '~' && c != '\\';
+}
+
+bool rl_label_is_valid(const char *label, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!is_label_character(label[i]))
+            return false;
+    return size > 0 && size < REDLOCK_LABEL_SIZE;
+}
+
+/* A host's name may have any bytes. If it is too long its end goes, not the pid. */
+void rl_label_default(char label[REDLOCK_LABEL_SIZE])
+{
+    char host[REDLOCK_LABEL_SIZE - 12] = "";
+    if (gethostname(host, sizeof host) != 0 || !host[0])
+        strcpy(host, "unknown");
+    host[sizeof host - 1] = '\0';
+    snprintf(label, REDLOCK_LABEL_SIZE, "%s:%d", host, (int)getpid());
+    for (char *c = label; *c; c++)
+        if (!is_label_character(*c))
+            *c = '?';
+}
+
+/* 40 digits, "/", the seconds since 1970, "/", the label. Other programs write what they want. */
+static void read_label(const char *token, size_t size, redlock_holder *holder)
+{
+    size_t at = RL_RANDOM_TOKEN_SIZE - 1;
+    int64_t since_s = 0;
+    for (size_t i = 0; i < at; i++)
+        if (i >= size || !((token[i] >= '0' && token[i] <= '9') || (token[i] >= 'a' && token[i] <= 'f')))
+            return;
+    if (at == size || token[at++] != '/')
+        return;
+    for (; at < size && at < RL_RANDOM_TOKEN_SIZE + 11 && token[at] >= '0' && token[at] <= '9'; at++)
+        since_s = 10 * since_s + (token[at] - '0');
+    if (at == RL_RANDOM_TOKEN_SIZE || at == size || token[at++] != '/' || !rl_label_is_valid(token + at, size - at))
+        return;
+    holder->since_s = since_s;
+    memcpy(holder->label, token + at, size - at);
+    holder->label[size - at] = '\0';
+}
+
+void rl_holder_show(const char *token, size_t size, redlock_holder *holder)
+{
+    holder->since_s = 0;
+    holder->label[0] = '\0';
+    rl_token_show(token, size, holder->token);
+    read_label(token, size, holder);
+}
+
+void redlock_holder_read(const char *token, redlock_holder *holder)
+{
+    if (!holder)
+        return;
+    holder->since_s = 0;
+    holder->label[0] = '\0';
+    snprintf(holder->token, sizeof holder->token, "%s", token ? token : "");
+    read_label(holder->token, strlen(holder->token), holder); /* a token with a label is its own text */
 }
 
 int rl_token_read(const char *text, char bytes[REDLOCK_TOKEN_MAX], size_t *size, redlock_result *result)

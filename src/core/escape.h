@@ -2,6 +2,7 @@
 #ifndef RL_ESCAPE_H
 #define RL_ESCAPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "redlock/redlock.h"
@@ -11,6 +12,16 @@ void rl_text_tame(char *text, size_t size);
 
 /* A token's text: that of redlock_escape(), with spaces escaped, too, and a '(' at its start, which marks a remark. */
 void rl_token_show(const char *bytes, size_t size, char text[REDLOCK_TOKEN_TEXT_SIZE]);
+
+/* Describes the holder that has this token. */
+void rl_holder_show(const char *token, size_t size, redlock_holder *holder);
+
+/* The label may be part of a token: 1 to 63 characters of printable ASCII, of which none is a space or a backslash, so
+ * that a token is its own text. */
+bool rl_label_is_valid(const char *label, size_t size);
+
+/* Writes the default label, "host:pid". */
+void rl_label_default(char label[REDLOCK_LABEL_SIZE]);
 
 /* Converts a token's text to *size bytes, which may be 0. Returns a status; result has the error. */
 int rl_token_read(const char *text, char bytes[REDLOCK_TOKEN_MAX], size_t *size, redlock_result *result);

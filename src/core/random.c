@@ -40,16 +40,16 @@ uint64_t rl_random_u64(struct rl_random *random)
     return rl_random_bytes(random, &bits, sizeof bits) ? bits : 0;
 }
 
-bool rl_random_token(struct rl_random *random, char token[REDLOCK_TOKEN_SIZE])
+bool rl_random_token(struct rl_random *random, char token[RL_RANDOM_TOKEN_SIZE])
 {
     static const char digits[] = "0123456789abcdef";
-    unsigned char bits[(REDLOCK_TOKEN_SIZE - 1) / 2];
+    unsigned char bits[(RL_RANDOM_TOKEN_SIZE - 1) / 2];
     if (!rl_random_bytes(random, bits, sizeof bits))
         return false;
     for (size_t i = 0; i < sizeof bits; i++) {
         token[2 * i] = digits[bits[i] >> 4];
         token[2 * i + 1] = digits[bits[i] & 15];
     }
-    token[REDLOCK_TOKEN_SIZE - 1] = '\0';
+    token[RL_RANDOM_TOKEN_SIZE - 1] = '\0';
     return true;
 }

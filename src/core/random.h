@@ -8,6 +8,8 @@
 
 #include "redlock/redlock.h"
 
+#define RL_RANDOM_TOKEN_SIZE 41 /* digits and a NUL */
+
 struct rl_random {
     unsigned char block[512];
     size_t left; /* unused bytes, at the end of the block */
@@ -20,6 +22,6 @@ bool rl_random_bytes(struct rl_random *random, void *bytes, size_t size);
 uint64_t rl_random_u64(struct rl_random *random);
 
 /* A new token: 160 random bits in hexadecimal. false: as above. */
-bool rl_random_token(struct rl_random *random, char token[REDLOCK_TOKEN_SIZE]);
+bool rl_random_token(struct rl_random *random, char token[RL_RANDOM_TOKEN_SIZE]);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "quorum/permits.h"
 
@@ -186,6 +187,8 @@ void rl_result_copy_votes(redlock_result *result, const redlock_result *from)
     OUTCOMES(COPY)
 #undef COPY
     result->kept_releases = from->kept_releases;
+    result->remaining_ms = from->remaining_ms;
+    result->holder = from->holder;
     for (unsigned i = 0; i < result->nodes; i++) {
         const char *name = result->node[i].name;
         result->node[i] = from->node[i];
@@ -251,6 +254,25 @@ static bool was_any_node_sent_to(const redlock_result *result)
     return result->attempts > 0 || count(result, REDLOCK_NODE_PENDING) < result->nodes;
 }
 
+/* "held by web-3:4711 since 10:42:07, for 12.3 s unless extended": the time of day is the local one. */
+static void add_status(struct text *text, const redlock_result *result, int status)
+{
+    const redlock_holder *holder = &result->holder;
+    char clock[32] = "";
+    if (status != REDLOCK_HELD || !holder->label[0]) {
+        add(text, "%s", redlock_status_text(status));
+    } else {
+        time_t since = (time_t)holder->since_s, now = time(NULL);
+        bool is_recent = since <= now && now - since < 43200;
+        struct tm local;
+        if (localtime_r(&since, &local))
+            strftime(clock, sizeof clock, is_recent ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &local);
+        add(text, "held by %s%s%s", holder->label, clock[0] ? " since " : "", clock);
+    }
+    if (status == REDLOCK_HELD && result->remaining_ms > 0 && result->remaining_ms != REDLOCK_STATE_NO_EXPIRY)
+        add(text, ", for %.1f s unless extended", (double)result->remaining_ms / 1000);
+}
+
 const char *redlock_result_text(redlock_result *result)
 {
     if (!result)
@@ -262,9 +284,11 @@ const char *redlock_result_text(redlock_result *result)
         add(&text, "closed, with %u undo%s not confirmed (the keys expire)", result->pending_undos,
             result->pending_undos == 1 ? "" : "s");
     else
-        add(&text, "%s", redlock_status_text(result->status));
-    if (result->cause != result->status)
-        add(&text, "; the last attempt: %s", redlock_status_text(result->cause));
+        add_status(&text, result, result->status);
+    if (result->cause != result->status) {
+        add(&text, "; the last attempt: ");
+        add_status(&text, result, result->cause);
+    }
     const char *separator = ": ";
     for (int outcome = REDLOCK_NODE_GRANTED; outcome < QUORUM_VOTES; outcome++)
         add_class(&text, result, outcome, &separator);

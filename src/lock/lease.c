@@ -13,11 +13,13 @@
 #include "src/core/event.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
+#include "src/core/wall.h"
 #include "src/lock/locks.h"
 
 #define GRAIN_MOST (5 * QUORUM_MILLISECOND)
 _Static_assert(sizeof(struct rl_lease) +
-                       REDLOCK_RESOURCES_MAX * (sizeof(struct rl_key) + 128 + REDLOCK_RESOURCE_MAX + 1) <=
+                       REDLOCK_RESOURCES_MAX * (sizeof(struct rl_key) + 128 + REDLOCK_RESOURCE_MAX + 1) +
+                       REDLOCK_TOKEN_SIZE <=
                    UINT16_MAX,
                "the size of a lease fits its field");
 _Static_assert(REDLOCK_PERMITS_MAX <= INT8_MAX, "a slot fits its field");
@@ -30,7 +32,34 @@ static size_t bytes_of(const struct rl_names *names, size_t prefix)
     return bytes;
 }
 
-static void write_keys(struct rl_lease *lease, const struct rl_names *names)
+static size_t token_room(const struct rl_core *core)
+{
+    size_t label = strlen(core->options.label);
+    return RL_RANDOM_TOKEN_SIZE + (label ? 1 + RL_DECIMAL_SIZE + label : 0);
+}
+
+/* Random digits; then, with a label, the time and the label, which are for people. false: no random bits. */
+static bool write_token(struct rl_lease *lease, char *at)
+{
+    struct rl_core *core = lease->locks->core;
+    lease->token = (struct rl_text){at, RL_RANDOM_TOKEN_SIZE - 1};
+    if (!rl_random_token(&core->random, at))
+        return false;
+    size_t label = strlen(core->options.label);
+    if (!label)
+        return true;
+    at += lease->token.size;
+    *at++ = '/';
+    at += rl_decimal(at, rl_wall_us() / 1000000 % 100000000000);
+    *at++ = '/';
+    memcpy(at, core->options.label, label + 1);
+    lease->token.size = (size_t)(at - lease->token.bytes) + label;
+    assert(lease->token.size < REDLOCK_TOKEN_SIZE);
+    return true;
+}
+
+/* Returns the end of the keys' bytes. */
+static char *write_keys(struct rl_lease *lease, const struct rl_names *names)
 {
     const char *prefix = lease->locks->core->options.prefix;
     char *at = (char *)&lease->key[names->count];
@@ -46,24 +75,21 @@ static void write_keys(struct rl_lease *lease, const struct rl_names *names)
         at += key->size + 1;
     }
     lease->key_count = (uint16_t)names->count;
+    return at;
 }
 
 struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *names, int *status)
 {
     assert(names->count >= 1 && names->count <= REDLOCK_RESOURCES_MAX);
     size_t prefix = strlen(locks->core->options.prefix);
-    size_t size = sizeof(struct rl_lease) + names->count * sizeof(struct rl_key) + bytes_of(names, prefix);
+    size_t size = sizeof(struct rl_lease) + names->count * sizeof(struct rl_key) + bytes_of(names, prefix) +
+                  token_room(locks->core);
     struct rl_lease *lease = rl_core_allocate(locks->core, size);
     if (!lease) {
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
     memset(lease, 0, sizeof *lease);
-    if (!rl_random_token(&locks->core->random, lease->token)) {
-        rl_core_free(locks->core, lease);
-        *status = REDLOCK_SYSTEM;
-        return NULL;
-    }
     lease->references = 1;
     lease->locks = locks;
     lease->descriptor = -1;
@@ -72,7 +98,11 @@ struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *
     atomic_init(&lease->loss, QUORUM_NOT_LOST);
     atomic_init(&lease->fence, 0);
     lease->prefix_size = (uint16_t)prefix;
-    write_keys(lease, names);
+    if (!write_token(lease, write_keys(lease, names))) {
+        rl_core_free(locks->core, lease);
+        *status = REDLOCK_SYSTEM;
+        return NULL;
+    }
     return lease;
 }
 

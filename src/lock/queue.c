@@ -8,6 +8,7 @@
 #include "src/core/memory.h"
 #include "src/core/wall.h"
 #include "src/lock/handover.h"
+#include "src/lock/held_by.h"
 #include "src/lock/locks.h"
 #include "src/lock/queue_table.h"
 #include "src/lock/round.h"
@@ -56,6 +57,7 @@ static void destroy(struct rl_queue *queue)
     give_up_look(queue);
     rl_round_leave(queue->offer);
     rl_lease_unref(queue->lease);
+    rl_free(&locks->core->allocator, queue->held_by);
     rl_core_free(locks->core, queue);
 }
 
@@ -256,11 +258,13 @@ static bool is_entered_by_next(const struct rl_queue *queue, const struct rl_wai
     return leaving->shared && next && next->turn == queue->turns;
 }
 
-void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
+void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won, struct rl_round *attempt)
 {
     struct rl_queue *queue = waiter->queue;
     if (!queue)
         return;
+    if (attempt && !won)
+        rl_held_by_copy(queue->locks->core, &attempt->held_by, queue->held_by);
     bool was_first = queue->first == waiter;
     remove_waiter(queue, waiter);
     if (!was_first)
@@ -341,6 +345,10 @@ static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
     queue->place[node] = seen < 0 ? 0 - (uint64_t)seen : 0;
     if (seen > 0 && (uint64_t)seen > queue->seen)
         queue->seen = (uint64_t)seen;
+    const redisReply *holder = reply->element[RL_WAIT_HOLDER];
+    if (holder->type == REDIS_REPLY_STRING)
+        rl_held_by_note(queue->locks->core, &queue->held_by, node, (struct rl_text){holder->str, (size_t)holder->len},
+                        quorum_time_add(event.now, event.remaining));
     rl_queue_step(queue, &event);
     if (reply->element[RL_WAIT_TAKEN]->integer == RL_WAIT_HANDED && queue->first) {
         const struct quorum_waiting_event handed = {

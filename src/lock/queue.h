@@ -18,6 +18,7 @@
 #include "src/core/timer.h"
 
 struct rl_locks;
+struct rl_held_by;
 struct rl_lease;
 struct rl_names;
 struct rl_queue;
@@ -57,6 +58,7 @@ struct rl_queue {
     struct quorum_waiting rules;
     struct rl_timer timer;            /* the rules' deadline; without waiters: the end of the queue */
     struct rl_round *offer;           /* counts the nodes that hand the lock over; a reference, or NULL */
+    struct rl_held_by *held_by;       /* the holder that the nodes name; NULL: none does */
     struct rl_round *looking;         /* the look in progress; a reference */
     uint64_t ticket;                  /* the first waiter's ticket on the nodes */
     uint64_t seen;                    /* the largest ticket that a node had seen before */
@@ -87,9 +89,10 @@ void rl_queues_open(struct rl_locks *locks);
  */
 bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter);
 
-/* Removes a waiter, with the round that it won or NULL. The next waiter gets its turn at the end of this turn of the
+/* Removes a waiter, with the round that it won or NULL. attempt: its last round, which gets the holder that the nodes
+ * have named since; or NULL. The next waiter gets its turn at the end of this turn of the
  * loop: thousands may leave together, in any order. */
-void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won);
+void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won, struct rl_round *attempt);
 
 /* Gives the new first waiters their turns. Call it before the loop sleeps; it may leave some to the next turn. */
 void rl_queues_flush(struct rl_locks *locks);

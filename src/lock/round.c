@@ -9,6 +9,7 @@
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/detached.h"
+#include "src/lock/held_by.h"
 #include "src/lock/locks.h"
 #include "src/lock/round_command.h"
 #include "src/lock/undo.h"
@@ -37,6 +38,8 @@ static void destroy(struct rl_fanout *fanout)
         rl_lease_unref(round->offer);
     if (round->text)
         rl_core_free(locks->core, round->text);
+    if (round->held_by)
+        rl_core_free(locks->core, round->held_by);
     if (round->command == RL_COMMAND_RELEASE)
         rl_free(&locks->core->allocator, round->refused_since);
     rl_core_free(locks->core, round);
@@ -165,8 +168,11 @@ static void explain(const struct rl_round *round)
         return;
     /* That an undo finds nothing is no loss of a lock. */
     bool undoes = round->rules.terms.kind == QUORUM_RELEASE && !round->decided;
-    rl_log(locks->core, REDLOCK_LOG_DEBUG, "%s %.100s%s%s", undoes ? "undo" : kind, round->lease->key[0].bytes,
-           undoes ? "" : ": ", undoes ? "" : redlock_status_name(rl_result_status(round->rules.verdict)));
+    redlock_result named = {.holder.label = ""};
+    rl_held_by_fill(round->held_by, &named);
+    rl_log(locks->core, REDLOCK_LOG_DEBUG, "%s %.100s%s%s%s%s", undoes ? "undo" : kind, round->lease->key[0].bytes,
+           undoes ? "" : ": ", undoes ? "" : redlock_status_name(rl_result_status(round->rules.verdict)),
+           named.holder.label[0] ? " by " : "", named.holder.label);
     for (unsigned i = 0; i < locks->nodes->count; i++)
         explain_node(round, i);
 }
@@ -175,6 +181,7 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
 {
     const struct quorum_tally *tally = &round->rules.tally;
     rl_result_votes(result, tally);
+    rl_held_by_fill(round->held_by, result);
     result->kept_releases = quorum_count(round->kept);
     for (unsigned i = 0; i < tally->nodes; i++) {
         result->node[i].latency_us = round->request[i].latency_us;
@@ -195,7 +202,8 @@ static void note_offer(struct rl_round *round, quorum_nodes nodes, bool subscrib
     round->offer->queueing.offered |= subscribed ? nodes : 0;
 }
 
-static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscribed, bool use_eval)
+/* special: the nodes are subscribed to, or name the holder in their reply to a SET. */
+static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool special, bool use_eval)
 {
     struct rl_command command;
     if (!nodes)
@@ -203,12 +211,13 @@ static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscr
     if (round->rules.terms.kind != QUORUM_RELEASE && round->lease)
         rl_releases_flush_for(round->lease);
     rl_command_init(&command);
-    rl_round_command_format(&command, round, subscribed, use_eval);
+    rl_round_command_format(&command, round, special, use_eval);
+    round->fanout.gets = special && round->command == RL_COMMAND_SET;
     quorum_nodes failed = rl_fanout_send(&round->fanout, nodes, &command);
     rl_command_free(&command);
     if (rl_round_is_grant(round))
         round->lease->may_hold |= nodes & ~failed;
-    note_offer(round, nodes & ~failed, subscribed);
+    note_offer(round, nodes & ~failed, special);
     return failed;
 }
 
@@ -217,10 +226,23 @@ static bool enqueues(const struct rl_round *round)
     return round->command == RL_COMMAND_ENQUEUE || round->command == RL_COMMAND_TAKE;
 }
 
+static quorum_nodes naming_nodes(const struct rl_round *round, quorum_nodes nodes)
+{
+    quorum_nodes naming = 0;
+    for (; nodes; nodes &= nodes - 1)
+        if (round->locks->nodes->node[__builtin_ctz(nodes)].server.gets)
+            naming |= nodes & -nodes;
+    return naming;
+}
+
 quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_eval)
 {
     assert(!(nodes & ~quorum_all(round->locks->nodes->count)));
-    quorum_nodes subscribed = enqueues(round) ? nodes & rl_listeners_up(round->locks->nodes) : 0, failed = 0;
+    quorum_nodes special = 0, failed = 0;
+    if (enqueues(round))
+        special = nodes & rl_listeners_up(round->locks->nodes);
+    else if (round->command == RL_COMMAND_SET)
+        special = naming_nodes(round, nodes);
     if (round->command == RL_COMMAND_TRUST) { /* each node's marker says something else */
         for (; nodes; nodes &= nodes - 1) {
             round->trusted = (unsigned)__builtin_ctz(nodes);
@@ -228,7 +250,7 @@ quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_
         }
         return failed;
     }
-    return send(round, subscribed, true, use_eval) | send(round, nodes & ~subscribed, false, use_eval);
+    return send(round, special, true, use_eval) | send(round, nodes & ~special, false, use_eval);
 }
 
 void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, quorum_time now)

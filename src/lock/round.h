@@ -11,6 +11,7 @@
 struct rl_locks;
 struct rl_lease;
 struct rl_round_list;
+struct rl_held_by;
 
 /* What every reply reads and writes comes first, up to the beginning of the rules: with many rounds in flight each cache
  * line of a round is a miss. */
@@ -40,6 +41,7 @@ struct rl_round {
         uint64_t ticket;            /* TAKE, ENQUEUE: the waiter's ticket */
         quorum_time *refused_since; /* RELEASE: per node, since when it refuses; 0: it does not. NULL: none does */
     };
+    struct rl_held_by *held_by;  /* the holder that the nodes name; NULL: none does */
     struct rl_lease *offer;      /* TAKE, ENQUEUE: nodes may hand the lock over to it; a reference, or NULL */
     struct rl_request request[]; /* one per node */
 };

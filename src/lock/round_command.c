@@ -65,13 +65,15 @@ static void add_slot(struct rl_command *command, const struct rl_lease *lease)
 }
 
 /* The published pattern, so that clients in other languages and this one exclude each other. */
-static void set(struct rl_command *command, const struct rl_round *round)
+static void set(struct rl_command *command, const struct rl_round *round, bool gets)
 {
     assert(round->lease->key_count == 1);
     rl_command_add_text(command, "SET");
     add_keys(command, round->lease);
     add(command, rl_lease_value(round->lease));
     rl_command_add_text(command, "NX");
+    if (gets)
+        rl_command_add_text(command, "GET");
     rl_command_add_text(command, "PX");
     add_ttl(command, round);
 }
@@ -142,7 +144,7 @@ static void add_offer(struct rl_command *command, const struct rl_round *round, 
     const redlock_options *options = &round->locks->core->options;
     char offer[REDLOCK_TOKEN_SIZE + 2 * RL_DECIMAL_SIZE + 128 + 4] = "";
     if (round->offer && subscribed)
-        snprintf(offer, sizeof offer, "%s %u %llu %s", round->offer->token, round->offer->ttl_ms,
+        snprintf(offer, sizeof offer, "%s %u %llu %s", round->offer->token.bytes, round->offer->ttl_ms,
                  (unsigned long long)rl_now(), options->guard ? options->marker_key : "");
     rl_command_add_text(command, offer);
 }
@@ -227,14 +229,15 @@ static void trust(struct rl_command *command, const struct rl_round *round, bool
     rl_guard_trust(&round->locks->nodes->node[round->trusted], use_eval, command, &words);
 }
 
-bool rl_round_command_format(struct rl_command *command, const struct rl_round *round, bool subscribed, bool use_eval)
+bool rl_round_command_format(struct rl_command *command, const struct rl_round *round, bool special, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
     struct rl_fanout *alone = (struct rl_fanout *)(uintptr_t)&round->fanout;
     struct waiter_name name;
     switch (round->command) {
     case RL_COMMAND_SET:
-        set(command, round);
+    case RL_COMMAND_SET_GET:
+        set(command, round, special);
         break;
     case RL_COMMAND_GRANT:
         grant(command, round, use_eval);
@@ -259,7 +262,7 @@ bool rl_round_command_format(struct rl_command *command, const struct rl_round *
         break;
     case RL_COMMAND_TAKE:
     case RL_COMMAND_ENQUEUE:
-        wait(command, round, subscribed, use_eval);
+        wait(command, round, special, use_eval);
         break;
     }
     return rl_command_format(command);

@@ -13,7 +13,7 @@ struct rl_round;
 
 /* Formats the round's command. use_eval: with a script's text. subscribed: the client is subscribed on the nodes that get
  * it. false: no memory. */
-bool rl_round_command_format(struct rl_command *command, const struct rl_round *round, bool subscribed, bool use_eval);
+bool rl_round_command_format(struct rl_command *command, const struct rl_round *round, bool special, bool use_eval);
 
 /* For carriers, the command of several rounds of one kind: releases of plain locks that are held; extensions, or heals,
  * of plain locks, or of others. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "quorum/fence.h"
+#include "src/lock/held_by.h"
 #include "src/lock/locks.h"
 #include "src/lock/queue_table.h"
 #include "src/lock/round.h"
@@ -142,10 +143,19 @@ static void note_apart(struct rl_round *round, const redisReply *reply)
         round->lease->renewal.apart = true;
 }
 
+/* Only a waiter is shown the remaining time: it is the queue's. */
+static void note_holder(struct rl_round *round, unsigned node, const redisReply *holder)
+{
+    if (holder && round->owner)
+        rl_held_by_note(round->locks->core, &round->held_by, node, (struct rl_text){holder->str, (size_t)holder->len},
+                        0);
+}
+
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned node = answer->node->index;
-    struct rl_vote vote = judge_fence(round, rl_reply_vote(round->command, answer->reply));
+    enum rl_command_kind command = request->gets ? RL_COMMAND_SET_GET : round->command;
+    struct rl_vote vote = judge_fence(round, rl_reply_vote(command, answer->reply));
     if (vote.permanent)
         note_apart(round, answer->reply);
     if (rl_round_heals(round))
@@ -154,6 +164,8 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
         rl_request_note_latency(request, answer->now);
         note_reply(round, node, &vote, answer->reply);
     }
+    if (vote.vote == QUORUM_HELD && rl_round_is_grant(round))
+        note_holder(round, node, rl_reply_holder(command, answer->reply));
     bool grants = rl_round_is_grant(round) && vote.vote == QUORUM_GRANTED;
     if (grants && round->locks->core->options.guard) {
         request->record = vote.record;

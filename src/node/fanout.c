@@ -54,6 +54,7 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
         else if (rl_fanout_is_undo(fanout))
             rl_attest_renew_look(node, now);
         request->plain = proven_behind && fanout->plain && fanout->nodes->core->options.guard;
+        request->gets = fanout->gets;
         request->use_eval = false;
         request->urgent = fanout->urgent;
         if (rl_node_send(node, request, command, now))

@@ -38,7 +38,8 @@ struct rl_fanout {
     struct rl_request *request; /* one per node */
     unsigned references;        /* the owner's, and one per request in flight or kept */
     bool grants;                /* the nodes must prove their grants: see attest.h */
-    bool plain;                 /* OK in reply is a grant */
+    bool plain;                 /* OK in reply is a grant; nil, if it */
+    bool gets;                  /* is sent as SET with GET */
     bool urgent;      /* the requests keep held locks: they overtake those that the nodes' windows hold back */
     bool proves_late; /* no grant is expected: the proof is requested only of nodes that have granted */
 };

@@ -287,7 +287,7 @@ void rl_flight_replied(struct rl_flight *flight, const redisReply *reply)
     note_round_trip(flight, request, now);
     if (flight->held)
         refill(flight, now);
-    if (request->plain && rl_reply_is_ok(reply)) {
+    if (request->plain && (request->gets ? reply->type == REDIS_REPLY_NIL : rl_reply_is_ok(reply))) {
         rl_request_note_latency(request, now);
         flight->granted(flight->node, request);
         return;

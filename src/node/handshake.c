@@ -14,7 +14,8 @@
 #include "src/node/reply.h"
 #include "src/node/sentinels.h"
 
-#define OLDEST_REDIS 5
+#define OLDEST_REDIS          5
+#define FIRST_REDIS_THAT_GETS 7
 
 /* ---------------------------------------------------------------------------------------------------------- replies */
 
@@ -60,6 +61,8 @@ static void judge_version(struct rl_node *node)
 {
     char *end;
     unsigned long major = strtoul(node->server.version, &end, 10);
+    node->server.gets = *end == '.' && major >= FIRST_REDIS_THAT_GETS &&
+                        (strcmp(node->server.name, "redis") == 0 || strcmp(node->server.name, "valkey") == 0);
     if (strcmp(node->server.name, "redis") != 0 || *end != '.' || major >= OLDEST_REDIS)
         return;
     snprintf(node->server.unfit, sizeof node->server.unfit,
@@ -70,6 +73,7 @@ static void judge_version(struct rl_node *node)
 static void take_server(struct rl_node *node, const redisReply *reply)
 {
     node->server.name[0] = node->server.version[0] = '\0';
+    node->server.gets = false;
     if (reply->type != REDIS_REPLY_STRING)
         return;
     take_version(node, reply);

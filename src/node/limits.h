@@ -65,6 +65,10 @@ _Static_assert(RL_SLOT_LAST == REDLOCK_PERMITS_MAX - 1, "a semaphore has REDLOCK
 #define RL_FENCE_FAR_S 86400
 _Static_assert(RL_FENCE_FAR_S * 1000000ull == QUORUM_FENCE_FAR, "nodes and client agree on a far fencing token");
 
+/* Bytes of a holder's token that a refusal names: one more than a client shows. */
+#define RL_TOKEN_SHOWN 129
+_Static_assert(RL_TOKEN_SHOWN == REDLOCK_TOKEN_MAX + 1, "a longer token is seen to be longer");
+
 /* The answers of release.lua, and of free.lua, which does not say that clients wait. */
 #define RL_KEY_NOT_OURS    0
 #define RL_KEY_DONE        1

@@ -90,6 +90,7 @@ struct rl_server {
     char last_run_id[RL_RUN_ID_SIZE]; /* when the node was last ready */
     char name[16];                    /* "redis", "valkey"; "" unknown */
     char version[24];
+    bool gets; /* it executes SET with both NX and GET: Redis 7.0 and later, and Valkey */
     char role[16];
     char unfit[RL_NODE_TEXT_SIZE]; /* the error text, if the server is too old, or hides a fact */
 };

@@ -37,7 +37,7 @@ static bool needs_tls(const struct rl_address *addresses, unsigned count)
 int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, redlock_result *result)
 {
     const redlock_options *options = &nodes->core->options;
-    char token[REDLOCK_TOKEN_SIZE];
+    char token[RL_RANDOM_TOKEN_SIZE];
     nodes->writes.owner = nodes->core->owner;
     if (!rl_random_token(&nodes->core->random, token))
         return rl_result_fail(result, REDLOCK_SYSTEM, "the system has no random bytes yet");

@@ -185,9 +185,23 @@ static struct rl_vote set(const redisReply *reply)
     return refused(reply);
 }
 
-/* grant.lua: the fencing record from before, or below 0: held. A script that refuses has set nothing. */
+/* SET NX GET: nil because there was no key, or the holder's token. A key of another type, as readers have it, is an
+ * error, and held. */
+static struct rl_vote set_get(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_NIL)
+        return granted;
+    if (reply->type == REDIS_REPLY_STRING || rl_reply_error(reply) == RL_ERROR_WRONGTYPE)
+        return held;
+    return refused(reply);
+}
+
+/* grant.lua: the fencing record from before; below 0 or the holder's token: held. A script that refuses has set
+ * nothing. */
 static struct rl_vote grant(const redisReply *reply)
 {
+    if (reply->type == REDIS_REPLY_STRING)
+        return held;
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0)
         return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)reply->integer};
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= -1 - (long long)UINT32_MAX)
@@ -278,7 +292,7 @@ static struct rl_vote wait(const redisReply *reply, bool take)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_WAIT_ELEMENTS)
         return refused(reply);
-    for (size_t i = 0; i < RL_WAIT_ELEMENTS; i++)
+    for (size_t i = 0; i < RL_WAIT_HOLDER; i++)
         if (reply->element[i]->type != REDIS_REPLY_INTEGER)
             return refused(reply);
     if (!take)
@@ -297,6 +311,8 @@ struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *rep
     switch (command) {
     case RL_COMMAND_SET:
         return set(reply);
+    case RL_COMMAND_SET_GET:
+        return set_get(reply);
     case RL_COMMAND_GRANT:
         return grant(reply);
     case RL_COMMAND_EXTEND:
@@ -320,6 +336,16 @@ struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *rep
         return trust(reply);
     }
     return refused(reply);
+}
+
+const redisReply *rl_reply_holder(enum rl_command_kind command, const redisReply *reply)
+{
+    bool waits = command == RL_COMMAND_TAKE || command == RL_COMMAND_ENQUEUE;
+    if (waits && reply->type == REDIS_REPLY_ARRAY && reply->elements == RL_WAIT_ELEMENTS)
+        reply = reply->element[RL_WAIT_HOLDER];
+    else if (command != RL_COMMAND_SET_GET && command != RL_COMMAND_GRANT)
+        return NULL;
+    return reply->type == REDIS_REPLY_STRING ? reply : NULL;
 }
 
 void rl_reply_info(const redisReply *info, const char *field, char *value, size_t size)

@@ -10,7 +10,8 @@
 /* The request. */
 enum rl_command_kind {
     RL_COMMAND_SET,
-    RL_COMMAND_GRANT, /* as SET, by a script */
+    RL_COMMAND_SET_GET, /* a SET whose reply names the holder */
+    RL_COMMAND_GRANT,   /* as SET, by a script */
     RL_COMMAND_EXTEND,
     RL_COMMAND_KEEP,    /* as EXTEND, for a lock that is not plain */
     RL_COMMAND_HEAL,    /* set a held lock again where it is missing */
@@ -30,6 +31,7 @@ enum rl_wait_element {
     RL_WAIT_AHEAD,
     RL_WAIT_SEEN,
     RL_WAIT_RECORD,
+    RL_WAIT_HOLDER,
     RL_WAIT_ELEMENTS
 };
 
@@ -49,6 +51,9 @@ struct rl_vote {
 };
 
 struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *reply);
+
+/* The token of the holder that a reply names, which lives as long as the reply; NULL: none. */
+const redisReply *rl_reply_holder(enum rl_command_kind command, const redisReply *reply);
 
 /* The class of an error, for every supported server, sent by a client or by a script. */
 enum rl_reply_error {

@@ -46,7 +46,7 @@ struct rl_sender {
     const struct rl_request_type *type;
 };
 
-#define RL_REQUEST_BYTES_MAX ((1u << 26) - 1)
+#define RL_REQUEST_BYTES_MAX ((1u << 25) - 1)
 
 /* Half a cache line: with many in flight each is a miss. */
 struct rl_request {
@@ -61,9 +61,10 @@ struct rl_request {
     bool use_eval : 1;   /* sent with the script's text instead of its hash */
     bool held : 1;       /* the node's window holds it back */
     bool plain : 1;      /* OK in reply is a grant, and the request for its proof has been sent behind it */
+    bool gets : 1;       /* a SET with GET: nil in reply is the grant, and the holder's token a refusal */
     bool urgent : 1;     /* keeps a held lock: overtakes the requests that the window holds back */
     bool kept : 1;       /* was kept: it may follow requests that were made after it */
-    uint32_t bytes : 26; /* of the command */
+    uint32_t bytes : 25; /* of the command */
 };
 
 _Static_assert(sizeof(struct rl_request) <= 32, "two fit into a cache line");

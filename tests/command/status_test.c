@@ -34,7 +34,8 @@ TEST(shared_nodes, a_held_lock)
 {
     const char *key = real_key("held"), *token = acquire(key);
     struct program *program = status(key, "");
-    program_output_has(program, "' held on 5 of 5 nodes, for ");
+    program_output_has(program, "' held by ");
+    program_output_has(program, " on 5 of 5 nodes, for ");
     program_output_has(program, " s unless extended\n");
     ck_assert_uint_eq(program_count(program, token), NODES);
     program = status(key, "--json");
@@ -68,12 +69,12 @@ TEST(shared_nodes, a_watch_shows_who_comes_to_wait_until_it_is_interrupted)
 {
     const char *key = real_key("watched"), *token = acquire(key);
     struct program *watch = program_start("status %s --watch --interval 100ms", key);
-    program_shows(watch, "' held on 5 of 5");
+    program_shows(watch, " on 5 of 5");
     struct program *waiter = program_start("acquire %s", key);
     program_shows(watch, "; 1 waiting\n");
     program_exits(program_run("release %s %s", key, token), 0);
     program_exits(waiter, 0);
-    ck_assert(program_count(watch, "' held on ") > 1);
+    ck_assert(program_count(watch, "' held by ") > 1);
     program_signal(watch, SIGINT);
     program_exits(watch, -SIGINT);
     ck_assert_ptr_null(strchr(program_output(watch), '\033')); /* the output is no terminal */
@@ -102,8 +103,9 @@ static void is_not_handed_on(struct program *run, const char *key, const char *s
 {
     static const char *const commands[] = {"release", "extend"};
     for (size_t i = 0; i < 2; i++) {
-        struct program *program =
-            program_exits(program_run("%s %s %.40s", commands[i], key, program_output(run)), LOST);
+        struct program *program = program_exits(
+            program_run("%s %s %.*s", commands[i], key, (int)strcspn(program_output(run), "\n"), program_output(run)),
+            LOST);
         program_errors_have(program, says);
     }
 }
@@ -203,7 +205,7 @@ TEST(own_nodes, nodes_that_do_not_answer_are_named)
     cluster_stop(cluster, 1);
     program_setting.config = NULL; /* the default timeouts */
     struct program *program = status(key, "");
-    program_output_has(program, "' held on 3 of 5 nodes");
+    program_output_has(program, " on 3 of 5 nodes");
     program_output_has(program, "cannot connect: Connection refused");
     cluster_kill(cluster, 2);
     program = program_exits(program_run("status --json %s", key), NO_QUORUM);

@@ -311,8 +311,10 @@ TEST_ROWS(one_link, an_oversized_reply_breaks_the_link, ROWS(oversized))
     assert_new_links(1);
 }
 
+/* Since Redis 7.0 it would name a holder. */
 TEST(one_link, long_reply_is_a_malformed_reply)
 {
+    fake_server_set_info(scene.node[0], "redis_version", "6.2.14");
     struct bytes reply = {0};
     bytes_print(&reply, "$500000\r\n%0500000d\r\n", 0);
     acquire_from_node_that_replies(&reply);

@@ -62,7 +62,7 @@ TEST_ROWS(states, keys_on_the_nodes_make_the_state, ROWS(states))
     ck_assert_uint_eq(state->locked_nodes, states[_i].locked_nodes);
     ck_assert_uint_eq(state->free_nodes, states[_i].free_nodes);
     if (states[_i].token)
-        ck_assert_str_eq(state->token, states[_i].token);
+        ck_assert_str_eq(state->holder.token, states[_i].token);
     ck_assert_int_le(state->remaining_ms, states[_i].remaining_ms + (passes ? 1 : 0));
     ck_assert_int_ge(state->remaining_ms, states[_i].remaining_ms - (passes ? 5000 : 0));
     for (unsigned i = 0; i < 5; i++) {
@@ -77,8 +77,8 @@ TEST(states, value_is_shown_as_text)
     for (unsigned i = 0; i < 5; i++)
         show(i, "vv\n\xe4v", 10000);
     ck_assert_status(query("stock"), REDLOCK_OK);
-    ck_assert_str_eq(answer.state.token, "vv\\x0a\\xe4v");
-    ck_assert_str_eq(answer.state.node[4].token, answer.state.token);
+    ck_assert_str_eq(answer.state.holder.token, "vv\\x0a\\xe4v");
+    ck_assert_str_eq(answer.state.node[4].token, answer.state.holder.token);
 }
 
 /* An error, and a reply that makes no sense: tests/parts/reply_test.c has all of them. */

@@ -2,6 +2,7 @@
 #include "fake/scene.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "src/client/client.h"
 
@@ -20,9 +21,25 @@ static void assert_votes(unsigned granted, unsigned held, unsigned refused, unsi
 
 SCENE_CASE(votes, scene_five_nodes);
 
-/* The published command, which clients in other languages send, too: SET key token NX PX ttl. */
-TEST(votes, a_free_lock_is_granted_by_the_published_command_and_released)
+/* The published command, which clients in other languages send, too: SET key token NX PX ttl. Since Redis 7.0 its reply
+ * names the holder. A label follows the token's digits. */
+static const struct {
+    const char *version, *label;
+    unsigned words;
+    const char *word[7]; /* NULL: the token */
+} published[] = {
+    {"6.2.14", "", 6, {"SET", "lock:stock", NULL, "NX", "PX", "60000"}},
+    {"6.2.14", "web-3", 6, {"SET", "lock:stock", NULL, "NX", "PX", "60000"}},
+    {"7.0.15", "a/b", 7, {"SET", "lock:stock", NULL, "NX", "GET", "PX", "60000"}},
+};
+
+TEST_ROWS(votes, a_free_lock_is_granted_by_the_published_command_and_released, ROWS(published))
 {
+    const char *label = published[_i].label;
+    redlock_holder holder;
+    scene.options.label = label;
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_set_info(scene.node[i], "redis_version", published[_i].version);
     scene.options.prefix = "lock:";
     scene_attach();
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
@@ -34,12 +51,15 @@ TEST(votes, a_free_lock_is_granted_by_the_published_command_and_released)
     ck_assert_int_le(answer.result.validity_ms, 60000 - 602);
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     const char *token = redlock_lock_token(answer.lock);
-    const char *const published[] = {"SET", "lock:stock", token, "NX", "PX", "60000"};
     const struct resp_command *set = scene_sent(0, SENT_SET, NULL, 0, NULL)->command;
-    ck_assert_uint_eq(strlen(token), 40);
-    ck_assert_uint_eq(set->argc, 6);
-    for (unsigned i = 0; i < 6; i++)
-        ck_assert_str_eq(set->argv[i].data, published[i]);
+    ck_assert_uint_eq(strcspn(token, "/"), 40);
+    ck_assert_int_eq(token[40] == '/', *label != '\0');
+    redlock_holder_read(token, &holder);
+    ck_assert_str_eq(holder.label, label);
+    ck_assert(*label == '\0' || (holder.since_s <= time(NULL) && holder.since_s > time(NULL) - 600));
+    ck_assert_uint_eq(set->argc, published[_i].words);
+    for (unsigned i = 0; i < published[_i].words; i++)
+        ck_assert_str_eq(set->argv[i].data, published[_i].word[i] ? published[_i].word[i] : token);
     ck_assert_str_eq(redlock_lock_resource(answer.lock, NULL), "stock");
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
@@ -153,14 +173,64 @@ TEST(votes, held_lock_is_reported_at_once_and_undone_on_the_other_nodes)
         ck_assert_uint_eq(scene_count(i, SENT_UNDO), 0);
 }
 
+#define DIGITS "0123456789abcdef0123456789abcdef0123456"
+#define WEB_3  DIGITS "3/1764153727/deploy@web-3:4711"
+#define WEB_4  DIGITS "4/1764153727/deploy@web-4:4711"
+
+/* The holder that more than half of the nodes name that have refused, for every kind of acquire. */
+static const struct named {
+    const char *version;
+    const char *value[3]; /* on nodes 0 to 2; the others are silent */
+    bool fence, waits;
+    const char *text, *label;
+} named[] = {
+    {"7.0.15", {WEB_3, WEB_3, WEB_3}, false, false, "held by deploy@web-3:4711 since 2025-11-26 ", "deploy@web-3:4711"},
+    {"7.0.15", {WEB_4, WEB_3, WEB_3}, false, false, "held by deploy@web-3:4711 since 2025-11-26 ", "deploy@web-3:4711"},
+    {"7.0.15", {WEB_4, WEB_3, SCENE_OTHER}, false, false, "held by another client: 3 held", ""},
+    {"7.0.15", {SCENE_OTHER, SCENE_OTHER, SCENE_OTHER}, false, false, "held by another client: 3 held", ""},
+    {"7.0.15", {"theirs", "theirs", "theirs"}, false, false, "held by another client: 3 held", ""},
+    {"6.2.14", {WEB_3, WEB_3, WEB_3}, false, false, "held by another client: 3 held", ""},
+    {"6.2.14", {WEB_3, WEB_3, WEB_3}, true, false, "held by deploy@web-3:4711 since 2025-11-26 ", "deploy@web-3:4711"},
+    {"6.2.14",
+     {WEB_3, WEB_3, WEB_4},
+     false,
+     true,
+     "the last attempt: held by deploy@web-3:4711 since 2025-11-26 ",
+     "deploy@web-3:4711"},
+};
+
+TEST_ROWS(votes, holder_that_most_refusals_name_is_in_the_result, ROWS(named))
+{
+    const struct named *row = &named[_i];
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.fence = row->fence;
+    options.wait_ms = row->waits ? 300 : 0;
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_set_info(scene.node[i], "redis_version", row->version);
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_set_key(scene.node[i], "stock", row->value[i], 60000);
+    scene_add_rule(3, 5, &(struct fake_rule){.argument = "stock", .hold = true});
+    ck_assert_status(scene_acquire(&answer, "stock", &options), row->waits ? REDLOCK_TIMED_OUT : REDLOCK_HELD);
+    ck_assert_has(redlock_result_text(&answer.result), row->text);
+    ck_assert_str_eq(answer.result.holder.label, row->label);
+    ck_assert_int_eq(answer.result.holder.since_s, *row->label ? 1764153727 : 0);
+    ck_assert(!row->waits || (answer.result.remaining_ms > 50000 && answer.result.remaining_ms <= 60000));
+    ck_assert(row->waits || answer.result.remaining_ms == 0);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_delete_key(scene.node[i], "stock");
+    for (unsigned i = 3; i < 5; i++)
+        fake_server_release(scene.node[i]);
+    scene_calm(3, 5);
+}
+
 /* --- Refused --- */
 
 /* tests/parts/reply_test.c has all of them. */
 static const struct {
     const char *error;
     int status;
-} refusals[] = {
-    {FAKE_LOADING, REDLOCK_NO_QUORUM}, {FAKE_NOPERM, REDLOCK_MISCONFIGURED}, {"$2\r\nOK\r\n", REDLOCK_NO_QUORUM}};
+} refusals[] = {{FAKE_LOADING, REDLOCK_NO_QUORUM}, {FAKE_NOPERM, REDLOCK_MISCONFIGURED}, {":1\r\n", REDLOCK_NO_QUORUM}};
 
 /* The connections outlive it. */
 TEST_ROWS(votes, refusing_majority_is_reported_with_the_nodes_errors, ROWS(refusals))

@@ -501,7 +501,7 @@ static void wait_queued(void)
     scene_hold_on(0, 5, "stock");
     start();
     rest_until_notified();
-    snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token);
+    snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token.bytes);
 }
 
 /* Waits until all nodes have replied to the earlier commands and received the later ones. Then checks that each was
@@ -573,7 +573,7 @@ TEST(ends, the_poll_of_a_waiter_that_has_left_is_not_sent_again)
     fake_server_add_rule(scene.node[0], &forgotten);
     start();
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token);
+    snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token.bytes);
     redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     scene_until(scene_sent(0, SENT_UNDO, place, 0, NULL)); /* the node executes it */

@@ -65,6 +65,62 @@ TEST(escape, every_sequence_is_read_back)
     }
 }
 
+/* --- Holders --- */
+
+#define DIGITS "0123456789abcdef0123456789abcdef01234567"
+#define LABEL  "deploy@web-3:4711"
+#define LONG   "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"
+
+static const struct {
+    const char *token;
+    const char *label; /* "": none */
+    int64_t since_s;
+} holders[] = {
+    {DIGITS "/1764153727/" LABEL, LABEL, 1764153727},
+    {DIGITS "/0/a/b", "a/b", 0},
+    {DIGITS "/1/" DIGITS, DIGITS, 1},
+    {DIGITS "/99999999999/" LONG, LONG, 99999999999},
+    {DIGITS, "", 0},
+    {"", "", 0},
+    {DIGITS "/", "", 0},
+    {DIGITS "/17", "", 0},
+    {DIGITS "/17/", "", 0},
+    {DIGITS "//x", "", 0},
+    {DIGITS "/-1/x", "", 0},
+    {DIGITS "/999999999999/x", "", 0},
+    {DIGITS "/1/" LONG "f", "", 0},
+    {DIGITS "/1/two words", "", 0},
+    {DIGITS "/1/\x1b[2J", "", 0},
+    {DIGITS "/1/gr\xc3\xb6\xc3\x9f", "", 0},
+    {DIGITS "/1/\\x41", "", 0},
+    {"0123456789ABCDEF0123456789abcdef01234567/1/x", "", 0},
+    {"g123456789abcdef0123456789abcdef01234567/1/x", "", 0},
+    {"0123456789abcdef/1/x", "", 0},
+};
+
+TEST_ROWS(escape, only_our_own_tokens_name_their_holder, ROWS(holders))
+{
+    redlock_holder named, read;
+    memset(&named, 'x', sizeof named);
+    memset(&read, 'x', sizeof read);
+    rl_holder_show(holders[_i].token, strlen(holders[_i].token), &named);
+    ck_assert_str_eq(named.label, holders[_i].label);
+    ck_assert_int_eq(named.since_s, holders[_i].since_s);
+    redlock_holder_read(named.token, &read);
+    ck_assert_str_eq(read.label, named.label);
+    ck_assert_str_eq(read.token, named.token);
+    ck_assert_int_eq(read.since_s, named.since_s);
+    ck_assert_ptr_null(strpbrk(named.token, " \x1b"));
+}
+
+TEST(escape, the_default_label_is_valid)
+{
+    char label[REDLOCK_LABEL_SIZE];
+    rl_label_default(label);
+    ck_assert(rl_label_is_valid(label, strlen(label)));
+    ck_assert_ptr_nonnull(strchr(label, ':'));
+}
+
 TEST(escape, no_more_is_written_than_fits)
 {
     char text[6] = "?????";

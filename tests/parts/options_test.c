@@ -185,6 +185,7 @@ static const struct {
     {offsetof(redlock_options, marker_key), 128, "marker_key must be 1 to 128", "marker_key must be 1 to 128", false},
     {offsetof(redlock_options, channel_prefix), 128, "channel_prefix must be 1 to 128",
      "channel_prefix must be 1 to 128", false},
+    {offsetof(redlock_options, label), 63, "label has 64 bytes; it must be 1 to 63", "it must be 1 to 63", true},
 };
 
 static void set_text(int which, const char *text)

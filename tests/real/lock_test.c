@@ -1,6 +1,8 @@
 /* One lock on real servers without faults, with each way to call: the documented guarantees. */
 #include "real/clients.h"
 
+#include "support/server_program.h"
+
 #include "support/clock.h"
 
 #include <stdio.h>
@@ -23,15 +25,23 @@ TEST_ROWS(lock, a_lock_is_its_token_on_every_node_and_excludes_another, FACES)
 {
     struct face *first = real_open(_i), *second = real_open(_i + 1);
     redlock_lock *lock = held_acquire(first, key, NULL);
+    redlock_holder holder;
     ck_assert_uint_eq(result.nodes, NODES);
     ck_assert_uint_eq(result.quorum, QUORUM);
     ck_assert_uint_ge(result.granted, QUORUM);
     ck_assert_uint_eq(result.held + result.absent + result.refused + result.unreachable + result.timed_out, 0);
     ck_assert_uint_eq(result.attempts, 1);
     ck_assert_int_gt(result.validity_ms, 0);
-    ck_assert_uint_eq(strlen(redlock_lock_token(lock)), REDLOCK_TOKEN_SIZE - 1);
+    ck_assert_uint_eq(strcspn(redlock_lock_token(lock), "/"), 40);
     held_everywhere(first, key, lock);
     refuse(second);
+    redlock_holder_read(redlock_lock_token(lock), &holder);
+    if (server_program_has(SERVER_SET_NX_GET)) {
+        ck_assert_str_eq(result.holder.token, redlock_lock_token(lock));
+        ck_assert_str_eq(result.holder.label, holder.label);
+        ck_assert_int_eq(result.holder.since_s, holder.since_s);
+        ck_assert_ptr_nonnull(strstr(result.text, holder.label));
+    }
     ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
     ck_assert_int_eq(redlock_held_by_me(face_client(first), key, 0), 1);
     ck_assert_int_eq(redlock_held_by_me(face_client(second), key, 0), 0);

@@ -139,7 +139,7 @@ TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, VER
     real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.locked, 1);
     ck_assert_int_eq(state.held_by_me, 0);
-    ck_assert_str_eq(state.token, value);
+    ck_assert_str_eq(state.holder.token, value);
     held_refuse(face, key, NULL, REDLOCK_HELD);
     ck_assert_uint_ge(result.held, result.quorum);
     ck_assert(real_shows_everywhere(key, value));

@@ -43,7 +43,7 @@ static void query(struct face *face, int mine)
     real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.locked, 1);
     ck_assert_int_eq(state.held_by_me, mine);
-    ck_assert_str_eq(state.token, "(shared)");
+    ck_assert_str_eq(state.holder.token, "(shared)");
     ck_assert_int_gt(state.remaining_ms, CLIENTS_TTL_MS / 2);
 }
 
@@ -370,7 +370,7 @@ TEST_ROWS(foreign, keys_of_other_programs_are_held_and_never_changed, ROWS(forei
     held_refuse(face, KEY, REAL_WITH(.shared = is_lock, .fence = !is_lock, .wait_ms = 300), REDLOCK_TIMED_OUT);
     redlock_state state;
     real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
-    ck_assert_str_ne(state.token, "(shared)");
+    ck_assert_str_ne(state.holder.token, "(shared)");
     clients_await(face, "EXISTS", KEY ":redlock:queue", 0, 0);
     for (size_t node = 0; node < HELD_NODES; node++) {
         char *after = digest_of(node, foreign[_i].key);

@@ -143,7 +143,7 @@ static bool read_offer(size_t node, char *value, size_t size)
 {
     static const char script[] =
         "for _, text in ipairs(redis.call('HVALS', KEYS[1])) do "
-        "local value = string.match(text, '^%S+ (%x+) ') if value then return value end end return ''";
+        "local value = string.match(text, '^%S+ (%x+%S*) ') if value then return value end end return ''";
     return cluster_command(cluster, node, value, size, "EVAL", script, "1", ALIVE, NULL) && value[0] != '\0';
 }
 

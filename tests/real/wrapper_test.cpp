@@ -164,7 +164,8 @@ TEST(lock, a_lock_ends_with_its_scope)
         ck_assert(lock && lock.validity() > 50s && lock.resource() == key && lock.hold_count() == 1);
         ck_assert(is_on_every_node(lock) && client.held_by_me(key));
         const redlock::state state = client.query(key);
-        ck_assert(state.locked && state.held_by_me && state.remaining() > 50s && state.token == lock.token());
+        ck_assert(state.locked && state.held_by_me && state.remaining() > 50s &&
+                  state.holder().token() == lock.token());
     }
     ck_assert(!client.held_by_me(key) && real_nothing_left(nullptr));
 }

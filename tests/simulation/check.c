@@ -456,7 +456,7 @@ void sim_check_answer(struct sim_operation *operation)
 static struct sim_author *author_of(struct resp_argument token)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < token.length; i++)
+    for (size_t i = 0; i < token.length && token.data[i] != '/'; i++) /* the digits */
         hash = (hash ^ (unsigned char)token.data[i]) * UINT64_C(1099511628211);
     struct sim_author *author = &sim_world->authors[(hash ^ hash >> 32) % SIM_AUTHORS];
     return author;
@@ -479,7 +479,7 @@ static bool has_token(struct sim_node *node, struct resp_argument token)
         const char *name = sim_resource_name(r);
         const struct sim_key *key =
             sim_keyspace_find(&node->server.keys, resp_argument_of(name), sim_node_clock(node) / 1000);
-        if (key && key->value_size == token.length && memcmp(key->value, token.data, token.length) == 0)
+        if (key && key->value_size >= token.length && memcmp(key->value, token.data, token.length) == 0)
             return true;
     }
     return false;

@@ -170,9 +170,20 @@ static void trace_command(const struct sim_link *link, size_t count, const struc
     sim_trace(sim_node_name(link->node), "client %u: %s-> %s", link->process->index + 1, text, said);
 }
 
+enum { TOKEN_DIGITS = 40 };
+
 static bool is_script(const struct resp_argument *words)
 {
     return sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL");
+}
+
+/* The random digits of a token, without the time and the label; no bytes: it is none. */
+static struct resp_argument digits_of(struct resp_argument word)
+{
+    if (word.length < TOKEN_DIGITS || (word.length > TOKEN_DIGITS && word.data[TOKEN_DIGITS] != '/'))
+        return (struct resp_argument){NULL, 0};
+    word.length = TOKEN_DIGITS;
+    return word;
 }
 
 /* Records which client set these tokens. Returns the first one that this node has undone: no command may set it
@@ -181,11 +192,12 @@ static struct resp_argument note_tokens(const struct sim_link *link, size_t coun
 {
     struct resp_argument undone = {NULL, 0};
     for (size_t i = is_script(words) ? 3 : 2; i < count; i++) {
-        if (words[i].length != REDLOCK_TOKEN_SIZE - 1)
+        struct resp_argument token = digits_of(words[i]);
+        if (!token.data)
             continue;
-        sim_check_note_author(link, words[i]);
-        if (!undone.data && sim_check_is_undone(link->node, words[i]))
-            undone = words[i];
+        sim_check_note_author(link, token);
+        if (!undone.data && sim_check_is_undone(link->node, token))
+            undone = token;
     }
     return undone;
 }
@@ -197,8 +209,8 @@ static void note_undo(const struct sim_link *link, size_t count, const struct re
     if (!succeeded || count < 5 || !is_script(words) || !resp_argument_integer(words[2], &keys) ||
         3 + (size_t)keys >= count)
         return;
-    struct resp_argument name = sim_script_name(words[1]), token = words[3 + keys];
-    if ((sim_text_is(name, "release") || sim_text_is(name, "free")) && token.length == REDLOCK_TOKEN_SIZE - 1)
+    struct resp_argument name = sim_script_name(words[1]), token = digits_of(words[3 + keys]);
+    if ((sim_text_is(name, "release") || sim_text_is(name, "free")) && token.data)
         sim_check_undone(link->node, token);
 }
 

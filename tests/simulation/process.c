@@ -63,6 +63,7 @@ static void set_options(struct sim_process *process)
     process->options.silence_limit_ms = sim_random_chance(random, 500) ? 2000 : 300;
     process->options.connect_timeout_ms = sim_random_chance(random, 500) ? 1000 : 200;
     process->options.backoff_max_ms = 500;
+    process->options.label = sim_random_chance(random, 800) ? "sim" : ""; /* tokens of both forms meet */
     process->options.log = sim_world->tracing ? log_line : NULL;
     process->options.log_arg = process;
     process->options.log_level = REDLOCK_LOG_DEBUG;

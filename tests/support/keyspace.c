@@ -139,6 +139,7 @@ struct call {
     struct sim_key *key;    /* NULL: it does not exist, or the command is not about one key */
     long long from, to;     /* numbers after the key */
     bool only_new;          /* SET NX */
+    bool gets;              /* SET GET */
     double score;           /* after the key */
     struct bound low, high; /* scores after the key */
 };
@@ -207,13 +208,15 @@ static void mget(struct call *call)
         say_string(call->reply, find(call, i));
 }
 
-/* NX, and PX with a life: other options, and a second PX, are syntax errors. */
+/* NX, GET, and PX with a life: other options, and a second PX, are syntax errors. */
 static bool read_set_options(struct call *call)
 {
     size_t life = 0; /* number of its word */
     for (size_t i = 3; i < call->count; i++) {
         if (sim_text_is(call->words[i], "NX")) {
             call->only_new = true;
+        } else if (sim_text_is(call->words[i], "GET")) {
+            call->gets = true;
         } else if (life == 0 && i + 1 < call->count && sim_text_is(call->words[i], "PX")) {
             life = ++i;
         } else {
@@ -231,7 +234,15 @@ static bool read_set_options(struct call *call)
 
 static void set(struct call *call)
 {
+    if (call->gets && call->key && call->key->type != SIM_STRING) {
+        say(call->reply, wrong_type);
+        return;
+    }
+    if (call->gets)
+        say_string(call->reply, call->key);
     if (call->key && call->only_new) {
+        if (call->gets)
+            return;
         resp_write_nil(call->reply);
         return;
     }
@@ -242,7 +253,8 @@ static void set(struct call *call)
     key->value = duplicate(call->words[2].data, call->words[2].length);
     key->value_size = call->words[2].length;
     key->expires = call->to > 0 ? call->now + call->to : SIM_NO_EXPIRY;
-    say(call->reply, "+OK");
+    if (!call->gets)
+        say(call->reply, "+OK");
 }
 
 static void del(struct call *call)

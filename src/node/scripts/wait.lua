@@ -6,13 +6,14 @@
 -- forever). mode: exclusive or shared. slots: a semaphore's number of slots (otherwise 0). wanted: the slot to take (-1:
 -- none; it is free if any slot is). subscribed: 1: the waiter is subscribed on this node, 0. offer: for a hand-over ('':
 -- none), as include/handing.lua reads it.
--- Answers {taken, remaining, ahead, seen, record}
+-- Answers {taken, remaining, ahead, seen, record, holder}
 --   taken: 1 or 0. RL_WAIT_HANDED: no, but the lock has been handed over to this waiter.
 --   remaining: ms until the lock is free. 0: it is free, -1: it does not expire.
 --   ahead: 1 if a live waiter is ahead of this one, otherwise 0.
 --   seen: of a new entry, the largest ticket before it. Below 0: minus the later ticket that the entry has here.
 --   record: if taken, the largest fencing record from before. If not, of a semaphore one bit for each free slot, of a
 --   lock a number for the holder's token (0: none), below 0 if the token has the form of ours.
+--   holder: the token of the lock's holder, or ''.
 local waiter, ticket, task, token, ttl, fence, fence_life, mode, slots, wanted, subscribed, offer = unpack(ARGV)
 local call = redis.call
 -- include shared
@@ -22,14 +23,14 @@ slots = tonumber(slots)
 local function lock_of(key)
   return slots > 0 and slot(key, wanted) or key
 end
--- A client of another library publishes nothing when it releases. Its tokens mostly differ from ours, which are 40
--- hexadecimal digits. A lock that readers hold is a sorted set, and ours.
+-- A client of another library publishes nothing when it releases. Its tokens mostly differ from ours. A lock that readers
+-- hold is a sorted set, and ours.
 local function number_of(key, holder)
   local number = 1
   if not holder then
     return is_open(key) and 0 or number
   end
-  if #holder == 40 and not string.find(holder, '[^0-9a-f]') then
+  if is_token(holder) then
     return -1 - tonumber(string.sub(holder, 1, 8), 16)
   end
   for i = 1, math.min(#holder, 64) do
@@ -184,12 +185,13 @@ if task == 'take' and longest == 0 and most == 0 then
       break
     end
   end
-  return {1, tonumber(ttl), most, 0, record}
+  return {1, tonumber(ttl), most, 0, record, ''}
 end
 local is_lock = longest ~= 0 and slots == 0
 local holder = is_lock and looks[1].holder
+local named = holder or ''
 if holder and string.sub(offer, 1, #holder + 1) == holder .. ' ' then
-  return {RL_WAIT_HANDED, longest, 0, 0, 0}
+  return {RL_WAIT_HANDED, longest, 0, 0, 0, ''}
 end
 local seen, place, foreign, ours = 0, 0, 0, 0
 for _, at in ipairs(looks) do
@@ -198,10 +200,12 @@ for _, at in ipairs(looks) do
   local before, later = enqueue(at)
   seen, place = math.max(seen, before), math.max(place, later)
   local number = is_held and number_of(at.key, at.holder) or 0
+  named = named ~= '' and named or is_held and at.holder or ''
   foreign, ours = foreign + math.max(number, 0), ours + math.min(number, 0)
   if at.head then
     -- The waiter that was woken before may have moved to a later place.
     redis.pcall('PUBLISH', string.match(at.head, '^%S+'), '0' .. lock_of(at.key))
   end
 end
-return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or foreign > 0 and foreign or ours}
+local record = slots > 0 and free_slots(KEYS[1], slots) or foreign > 0 and foreign or ours
+return {0, longest, most, place > 0 and -place or seen, record, string.sub(named, 1, RL_TOKEN_SHOWN)}

@@ -6,7 +6,7 @@
 -- Returns true: done; 0: the waiter's process is dead; nil: it makes no offer, or this user may not do it.
 -- include evidence
 local function give(key, waiter, entry)
-  local value, ttl, number, marker = string.match(entry, '^ (%x+) (%d+) (%d+) (.*)$', 16)
+  local value, ttl, number, marker = string.match(entry, '^ (%x+%S*) (%d+) (%d+) (.*)$', 16)
   local shown = ''
   if value and marker ~= '' then
     local text = redis.pcall('GETRANGE', marker, 0, RL_MARKER_LAST)

@@ -2,7 +2,7 @@
 -- with the last of them; for other clients it is a key that exists.
 local stamp = call('TIME')
 local now = stamp[1] * 1000 + math.floor(stamp[2] / 1000)
--- 40 hexadecimal digits; then nothing, or a slash and a label.
+-- 40 hexadecimal digits; then nothing, or a slash, the time and a label.
 local function is_token(text)
   return #text >= 40 and not string.find(string.sub(text, 1, 40), '[^0-9a-f]') and (#text == 40 or
     string.sub(text, 41, 41) == '/')

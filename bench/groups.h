@@ -21,5 +21,6 @@ void group_contend(struct stage *stage);
 void group_handover(struct stage *stage);
 void group_peers(struct stage *stage);
 void group_hold(struct stage *stage);
+void group_fleet(struct stage *stage);
 
 #endif

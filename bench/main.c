@@ -30,6 +30,7 @@ static const struct {
     {"contend", "32 processes, one lock held for 1 ms, beside a lone client, five nodes", group_contend, false},
     {"handover", "one lock passed on: nodes 1 ms away, and past a waiter that was killed, five nodes", group_handover,
      false},
+    {"fleet", "hundreds of idle clients, and 2,000 that reconnect to a restarted node, five nodes", group_fleet, true},
     {"hold", "100,000 locks held and renewed by one client, five nodes", group_hold, true},
     {"peers", "other lock clients beside this one, on five nodes each", group_peers, true},
 };

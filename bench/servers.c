@@ -97,6 +97,13 @@ void servers_stop(struct servers *servers, unsigned count)
         kill(servers->processes[i].pid, SIGSTOP);
 }
 
+void servers_restart(struct servers *servers, unsigned number)
+{
+    process_kill(&servers->processes[number]);
+    if (!start_one(&servers->processes[number], server_program(), servers->ports[number]))
+        die("127.0.0.1:%d does not start again", servers->ports[number]);
+}
+
 const char *ports_list(const int *ports, unsigned count, char *list)
 {
     size_t length = 0;

@@ -22,6 +22,9 @@ void servers_end(struct servers *servers);
 void servers_kill(struct servers *servers, unsigned count);
 void servers_stop(struct servers *servers, unsigned count);
 
+/* Kills a server, and starts it again on the same port, empty. */
+void servers_restart(struct servers *servers, unsigned number);
+
 /* "host:port,host:port" of the first `count`, in the form that every contender accepts. The list has room for
  * NODE_LIST_SIZE. */
 const char *servers_list(const struct servers *servers, unsigned count, char *list);

@@ -56,6 +56,12 @@ bool quorum_attest_shows(const struct quorum_attest *attest, const char *shown, 
     return is_same(attest, &look);
 }
 
+bool quorum_attest_is_marker(const struct quorum_attest *attest, const char *marker, size_t size)
+{
+    const struct quorum_shown shown = {.look = false, .bytes = marker, .size = size};
+    return is_same(attest, &shown);
+}
+
 static quorum_time later(quorum_time one, quorum_time other)
 {
     return one > other ? one : other;

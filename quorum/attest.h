@@ -74,6 +74,9 @@ struct quorum_shown {
 
 enum quorum_proof quorum_attest_prove(struct quorum_attest *attest, const struct quorum_shown *shown);
 
+/* Whether this is the judged marker. That proves no grant: it shows nothing of the evidence. */
+bool quorum_attest_is_marker(const struct quorum_attest *attest, const char *marker, size_t size);
+
 /* Whether a grant that came with its own look, read by the server in one step with the grant, is proven. */
 bool quorum_attest_shows(const struct quorum_attest *attest, const char *shown, size_t size);
 

@@ -283,6 +283,24 @@ void rl_links_flush(struct rl_writes *writes)
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
 
+/* hiredis keeps its buffer, which has no function to free it: a new reader has none. */
+static void free_buffers(struct rl_link *link)
+{
+    redisReader *reader = link->context->c.reader, *fresh;
+    if (rl_reader_has_more(reader) || reader->reply || !(fresh = redisReaderCreate()))
+        return;
+    redisReaderFree(reader);
+    link->context->c.reader = fresh;
+    rl_reader_attach(&link->reader, fresh, link->type->reply_max);
+}
+
+void rl_link_rest(struct rl_link *link, bool rests)
+{
+    link->rests = rests;
+    if (rests && link->output.used == 0 && link->output.size > RL_OUTPUT_FIRST)
+        resize(link, RL_OUTPUT_FIRST);
+}
+
 /* The owner may close the link with any reply. */
 static void deliver(struct rl_link *link)
 {
@@ -303,20 +321,59 @@ static void deliver(struct rl_link *link)
         end(link, "sent a reply of more than %zu KiB, or nested too deep", link->type->reply_max / 1024);
     } else if (status != REDIS_OK) {
         end(link, "the connection broke: %.60s", hiredis->errstr);
+    } else if (link->rests) {
+        free_buffers(link);
+    }
+}
+
+static void deliver_expected(struct rl_link *link)
+{
+    if (!link->type->expects(link))
+        end(link, "sent a reply to no request");
+    else
+        deliver(link);
+}
+
+static void read_tls(struct rl_link *link)
+{
+    if (redisBufferRead(&link->context->c) != REDIS_OK)
+        end(link, "the connection broke: %.60s", link->context->c.errstr);
+    else if (rl_reader_has_more(link->context->c.reader))
+        deliver_expected(link); /* otherwise a wake-up for nothing, or a message of TLS */
+}
+
+/* A client has a link to each node, and thousands of clients have most of their links idle. hiredis' buffer grows to twice
+ * what it is given at a time, and the stack by what is read at a time: so both get little, unless more waits. */
+#define READ_MOST  ((size_t)16 * 1024)
+#define READ_FIRST ((size_t)2 * 1024)
+#define PIECE      ((size_t)1024)
+
+static void read_plain(struct rl_link *link)
+{
+    char bytes[READ_MOST];
+    size_t room = link->full ? READ_MOST : READ_FIRST;
+    ssize_t got = recv(link->context->c.fd, bytes, room, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        end(link, "the connection broke: %.60s", got == 0 ? "Server closed the connection" : strerror(errno));
+        return;
+    }
+    size_t piece = link->full ? READ_MOST : PIECE;
+    link->full = (size_t)got >= READ_FIRST / 2;
+    for (size_t at = 0; at < (size_t)got && link->context; at += piece) {
+        size_t left = (size_t)got - at;
+        redisReaderFeed(link->context->c.reader, bytes + at, left < piece ? left : piece); /* a failure shows below */
+        deliver_expected(link);
     }
 }
 
 static void read_in(struct rl_link *link)
 {
-    bool expected = link->type->expects(link);
-    if (redisBufferRead(&link->context->c) != REDIS_OK)
-        end(link, "the connection broke: %.60s", link->context->c.errstr);
-    else if (!rl_reader_has_more(link->context->c.reader))
-        return; /* a wake-up for nothing, or a message of TLS */
-    else if (!expected)
-        end(link, "sent a reply to no request");
+    if (link->session)
+        read_tls(link);
     else
-        deliver(link);
+        read_plain(link);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
@@ -474,7 +531,8 @@ bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, const s
     link->type = type;
     link->tls = target->tls;
     link->host = target->host;
-    link->replied = false;
+    link->replied = link->full = false;
+    link->rests = true;
     *why = (struct rl_link_end){.permanent = false};
     link->context = connect_context(target, why);
     if (!link->context)

@@ -26,7 +26,8 @@
 #include "src/link/tls.h"
 
 #define RL_LINK_TEXT_SIZE 96
-#define RL_OUTPUT_FIRST   (64 * 1024) /* a buffer that takes a whole handshake */
+#define RL_OUTPUT_FIRST                                                                                                \
+    (64 * 1024) /* a buffer that takes all that a client needs without memory; most stays untouched */
 
 struct rl_link;
 
@@ -82,6 +83,8 @@ struct rl_link {
     bool listed;
     bool unwritten;  /* TLS: hiredis has bytes that the socket did not take */
     bool delivering; /* inside replied() */
+    bool full;       /* the last read brought much: the next one has more room */
+    bool rests;      /* see rl_link_rest() */
 };
 
 struct rl_link_target {
@@ -105,6 +108,9 @@ void rl_link_close(struct rl_link *link);
 
 /* Frees the buffer of a closed link. */
 void rl_link_free(struct rl_link *link);
+
+/* While the owner uses the link rarely, as it does at first, its buffers are freed between replies. */
+void rl_link_rest(struct rl_link *link, bool rests);
 
 static inline bool rl_link_is_open(const struct rl_link *link)
 {

@@ -23,6 +23,7 @@ struct rl_proof {
     struct rl_proof *next;                     /* in the list of spare ones */
     unsigned pending;                          /* requests */
     bool look;
+    bool whole; /* the look shows the number of evicted keys, too */
     bool beats; /* it is the heartbeat */
     bool timed; /* it needs no time, or has received it */
     quorum_time time_received;
@@ -45,40 +46,48 @@ static const struct rl_sender statistics_sender = {&statistics_type};
 
 enum part { MARKER, REPLICATION, STATISTICS, TIME, PARTS };
 
-/* A grant needs knowledge of the node that is not older than between two heartbeats of a busy client. */
+/* A grant needs knowledge of the node that is not older than this. It is the time between two heartbeats of a busy client,
+ * and a half. */
 #define KNOWLEDGE_LASTS (3 * RL_NODE_HEARTBEAT / 2)
+
+/* INFO costs a node more than the rest of a heartbeat. What it shows starts the node's quarantine, which protects other
+ * clients' locks, with the first client that looks; the next renewal heals this client's own. */
+#define BEATS_LOOK (5 * RL_NODE_HEARTBEAT)
 
 /* Of a client. Every proof requests the same, so the commands stay in their wire form. */
 struct rl_proofs {
-    struct rl_command command[PARTS];
+    struct rl_text command[PARTS];
     struct rl_proof *spare; /* kept for reuse */
 };
 
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
+
+static bool keep_command(struct rl_nodes *nodes, enum part part, const char *name, const char *argument)
+{
+    struct rl_command command;
+    rl_command_init(&command);
+    rl_command_add_text(&command, name);
+    if (argument)
+        rl_command_add_text(&command, argument);
+    char *copy = rl_command_format(&command) ? rl_allocate(&nodes->core->allocator, command.length) : NULL;
+    if (copy)
+        memcpy(copy, command.bytes, command.length);
+    nodes->proofs->command[part] = (struct rl_text){copy, command.length};
+    rl_command_free(&command);
+    return copy;
+}
 
 bool rl_attest_open(struct rl_nodes *nodes)
 {
     assert(!nodes->proofs);
     if (!nodes->core->options.guard)
         return true;
-    struct rl_proofs *proofs = nodes->proofs = rl_allocate(&nodes->core->allocator, sizeof *proofs);
-    if (!proofs)
-        return false;
-    for (unsigned part = 0; part < PARTS; part++)
-        rl_command_init(&proofs->command[part]);
+    nodes->proofs = rl_allocate(&nodes->core->allocator, sizeof *nodes->proofs);
     /* Not GETRANGE, which takes a node longer. If somebody has written a huge value, the reader's limit ends the
      * connection, and the handshake reads no more than a marker's size. */
-    rl_command_add_text(&proofs->command[MARKER], "GET");
-    rl_command_add_text(&proofs->command[MARKER], nodes->core->options.marker_key);
-    rl_command_add_text(&proofs->command[REPLICATION], "INFO");
-    rl_command_add_text(&proofs->command[REPLICATION], "replication");
-    rl_command_add_text(&proofs->command[STATISTICS], "INFO");
-    rl_command_add_text(&proofs->command[STATISTICS], "stats");
-    rl_command_add_text(&proofs->command[TIME], "TIME");
-    bool done = true;
-    for (unsigned part = 0; part < PARTS; part++)
-        done = rl_command_format(&proofs->command[part]) && done;
-    return done;
+    return nodes->proofs && keep_command(nodes, MARKER, "GET", nodes->core->options.marker_key) &&
+           keep_command(nodes, REPLICATION, "INFO", "replication") &&
+           keep_command(nodes, STATISTICS, "INFO", "stats") && keep_command(nodes, TIME, "TIME", NULL);
 }
 
 void rl_attest_close(struct rl_nodes *nodes)
@@ -92,7 +101,7 @@ void rl_attest_close(struct rl_nodes *nodes)
         rl_core_free(nodes->core, proof);
     }
     for (unsigned part = 0; part < PARTS; part++)
-        rl_command_free(&proofs->command[part]);
+        rl_core_free(nodes->core, (char *)(uintptr_t)proofs->command[part].bytes);
     rl_core_free(nodes->core, proofs);
     nodes->proofs = NULL;
 }
@@ -140,7 +149,8 @@ void rl_attest_renew_look(struct rl_node *node, quorum_time now)
 static bool send(struct rl_node *node, struct rl_proof *proof, enum part part, quorum_time now)
 {
     struct rl_request *requests[PARTS] = {&proof->marker, &proof->replication, &proof->statistics, &proof->time};
-    if (!rl_node_send_own(node, requests[part], &node->nodes->proofs->command[part], now))
+    const struct rl_text *command = &node->nodes->proofs->command[part];
+    if (!rl_node_send_own(node, requests[part], command->bytes, command->size, now))
         return false;
     proof->pending++;
     return true;
@@ -154,17 +164,18 @@ static bool send_evidence(struct rl_node *node, struct rl_proof *proof, bool evi
     return send(node, proof, REPLICATION, now) && (!evicts || send(node, proof, STATISTICS, now));
 }
 
-/* After idleness, and as the heartbeat, the proof shows all that can change while nobody looks. The marker comes last:
- * its reply ends the proof. false: a part may have been sent. */
+/* After idleness the proof shows all that can change while nobody looks. The marker comes last: its reply ends the
+ * proof. false: a part may have been sent. */
 static bool send_all(struct rl_node *node, struct rl_proof *proof, bool look, quorum_time now)
 {
-    bool whole = proof->beats || quorum_time_since(node->sampled, now) > KNOWLEDGE_LASTS;
+    bool whole = quorum_time_since(node->attest.looked, now) > (proof->beats ? BEATS_LOOK : KNOWLEDGE_LASTS);
     bool evicts = whole || node->attest.rules.always_look;
     proof->look = look || whole;
-    proof->timed = !whole;
+    proof->whole = whole;
+    proof->timed = !whole && !proof->beats;
     proof->time_us = 0;
-    return (!whole || send(node, proof, TIME, now)) && (!proof->look || send_evidence(node, proof, evicts, now)) &&
-           send(node, proof, MARKER, now);
+    return (proof->timed || send(node, proof, TIME, now)) &&
+           (!proof->look || send_evidence(node, proof, evicts, now)) && send(node, proof, MARKER, now);
 }
 
 /* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
@@ -188,7 +199,7 @@ bool rl_attest_beat(struct rl_node *node)
     if (!proof)
         return false;
     proof->beats = true;
-    bool sent = send_all(node, proof, true, rl_now());
+    bool sent = send_all(node, proof, node->attest.rules.always_look, rl_now());
     if (!sent && proof->pending == 0)
         keep_spare(node->nodes, proof);
     return sent;
@@ -324,14 +335,31 @@ static bool is_refused(const redisReply *reply)
     return error == RL_ERROR_NOT_PERMITTED || error == RL_ERROR_UNKNOWN_COMMAND;
 }
 
+/* A heartbeat without a look proves no grant: the proofs of those before it are on their way. */
+static void take_beat(struct rl_node *node, const struct rl_proof *proof, const struct rl_answer *answer)
+{
+    const redisReply *marker = answer->reply;
+    bool same = marker->type == REDIS_REPLY_STRING && proof->timed &&
+                quorum_attest_is_marker(&node->attest.rules, marker->str, (size_t)marker->len);
+    if (same && proof->time_us)
+        rl_guard_take_time(node, proof->time_us, proof->time.sent, proof->time_received);
+    rl_node_beat_answered(node, same, proof->marker.sent, answer->now);
+}
+
 static void take_marker(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
 {
+    if (proof->beats && !proof->look && !node->attest.refused && !is_refused(answer->reply)) {
+        take_beat(node, proof, answer);
+        return;
+    }
     enum quorum_proof proven = judge(node, proof, answer);
     if (proven == QUORUM_LOOK_AGAIN) {
         if (send_all(node, proof, true, rl_now())) /* it decides about grants whose proof has arrived already */
             return;
         proven = QUORUM_NOT_PROVEN;
     }
+    if (proven == QUORUM_PROVEN && proof->whole)
+        node->attest.looked = proof->replication.sent;
     if (proven == QUORUM_PROVEN && proof->time_us) /* of the same server as the samples before */
         rl_guard_take_time(node, proof->time_us, proof->time.sent, proof->time_received);
     if (is_refused(answer->reply) != node->attest.refused) {

@@ -16,6 +16,7 @@ struct rl_attest {
     struct rl_request *last;
     struct rl_request *punctual; /* the first one that has not been reported as overdue */
     char evicted[24];            /* the judged number of evicted keys */
+    quorum_time looked;          /* when the evidence with that number was last requested */
     bool refused;                /* the user may not do what a proof needs: heartbeats repeat the proof until it may */
 };
 
@@ -26,7 +27,7 @@ void rl_attest_owe(struct rl_node *node);
 /* Call it before sending a release: renews the last look, if it is old, so that the next acquire need not. */
 void rl_attest_renew_look(struct rl_node *node, quorum_time now);
 
-/* Requests a look and the time now, as the heartbeat: rl_node_beat_answered() follows. false: no memory, or the
+/* Requests the marker and the time now, or all evidence, as the heartbeat: rl_node_beat_answered() follows. false: no memory, or the
  * connection does not accept it. */
 bool rl_attest_beat(struct rl_node *node);
 

@@ -112,7 +112,6 @@ void rl_guard_take_time(struct rl_node *node, uint64_t time_us, quorum_time sent
 {
     find_duplicate(node);
     rl_guard_judge(node);
-    node->sampled = sent;
     note_clock(node, sent, received, time_us * QUORUM_MICROSECOND);
 }
 
@@ -218,6 +217,7 @@ static void judge_marker(struct rl_node *node, const struct quorum_marker *marke
     memcpy(shown + evidence, reading->text, reading->size);
     node->attest.rules.always_look = rl_guard_evicts(node);
     memcpy(node->attest.evicted, reading->evicted, sizeof node->attest.evicted);
+    node->attest.looked = reading->sent;
     quorum_attest_judged(&node->attest.rules, shown, evidence + reading->size, evidence, reading->sent);
     memcpy(node->marker.nonce, marker->nonce, sizeof node->marker.nonce);
     node->marker.seen_us = reading->time;

@@ -273,7 +273,8 @@ static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
     static const struct rl_sender sender = {&type};
     struct rl_request *request = &node->handshake.steps[step];
     request->sender = &sender;
-    bool sent = (command->bytes || rl_command_format(command)) && rl_node_send_own(node, request, command, rl_now());
+    bool sent = (command->bytes || rl_command_format(command)) &&
+                rl_node_send_own(node, request, command->bytes, command->length, rl_now());
     node->handshake.steps_left += sent;
     return sent;
 }
@@ -431,7 +432,7 @@ static void kill_link(struct rl_node *node, unsigned link)
     rl_command_add_text(&command, id);
     node->handshake.kill[link].sender = &sender;
     if (rl_command_format(&command))
-        rl_node_send_own(node, &node->handshake.kill[link], &command, rl_now());
+        rl_node_send_own(node, &node->handshake.kill[link], command.bytes, command.length, rl_now());
     rl_command_free(&command);
 }
 

@@ -31,6 +31,7 @@ static void end_idleness(struct rl_node *node, quorum_time now)
 {
     quorum_time due = quorum_time_add(now, RL_NODE_HEARTBEAT);
     node->heartbeat.interval = RL_NODE_HEARTBEAT;
+    rl_link_rest(&node->link, false);
     if (node->state == RL_NODE_READY && node->timer.due > due)
         schedule(node, due);
 }
@@ -51,18 +52,17 @@ quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes)
     return longest;
 }
 
-bool rl_node_send_own(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
-                      quorum_time now)
+bool rl_node_send_own(struct rl_node *node, struct rl_request *request, const char *bytes, size_t size, quorum_time now)
 {
-    assert(command->bytes);
-    return rl_flight_send(&node->flight, request, command->bytes, command->length, now);
+    assert(bytes);
+    return rl_flight_send(&node->flight, request, bytes, size, now);
 }
 
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command, quorum_time now)
 {
-    if (node->heartbeat.interval > RL_NODE_HEARTBEAT)
+    if (node->link.rests)
         end_idleness(node, now);
-    return rl_node_send_own(node, request, command, now);
+    return rl_node_send_own(node, request, command->bytes, command->length, now);
 }
 
 void rl_node_keep(struct rl_node *node, struct rl_request *request)
@@ -434,7 +434,8 @@ static bool send_heartbeat(struct rl_node *node)
         return judged && !node->jumped ? rl_attest_beat(node) : read_anew(node);
     struct rl_command command = {0};
     rl_command_add_text(&command, "TIME");
-    bool sent = rl_command_format(&command) && rl_node_send_own(node, &heartbeat->request, &command, now);
+    bool sent =
+        rl_command_format(&command) && rl_node_send_own(node, &heartbeat->request, command.bytes, command.length, now);
     rl_command_free(&command);
     return sent;
 }
@@ -467,6 +468,7 @@ static void plan_heartbeat(struct rl_node *node, quorum_time now)
     struct rl_heartbeat *heartbeat = &node->heartbeat;
     quorum_duration longer = 4 * heartbeat->interval < RL_NODE_IDLE ? 4 * heartbeat->interval : RL_NODE_IDLE;
     heartbeat->interval = needs_heartbeats(node, now) ? RL_NODE_HEARTBEAT : longer;
+    rl_link_rest(&node->link, heartbeat->interval > RL_NODE_HEARTBEAT);
     if (heartbeat->interval == RL_NODE_HEARTBEAT)
         return; /* it is planned */
     quorum_duration jitter = rl_random_u64(&node->nodes->core->random) % (heartbeat->interval / 4);

@@ -165,7 +165,6 @@ struct rl_node {
     struct rl_handshake handshake;
     struct rl_heartbeat heartbeat;
     struct rl_reading reading;
-    quorum_time sampled; /* when the last sample of its clock was requested */
     struct rl_attest attest;
     struct rl_marker marker;
     struct rl_quarantine quarantine;
@@ -217,7 +216,7 @@ bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command, quorum_time now);
 
 /* The same for a request of this floor: it does not show that the client uses the node. */
-bool rl_node_send_own(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
+bool rl_node_send_own(struct rl_node *node, struct rl_request *request, const char *bytes, size_t size,
                       quorum_time now);
 
 /* The node's reply timeout, by its measured round trip. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a bare Debian or Ubuntu system in a temporary directory, clones the committed tree into it, and runs the commands of README's "Try it" in
-# it: they must install all that they need. Needs root; debootstrap takes the system from apt's mirror.
+# Makes a bare Debian or Ubuntu system in a temporary directory, clones the committed tree into it (or copies a release's tree, which is no clone), and runs
+# the commands of README's "Try it" in it: they must install all that they need. Needs root; debootstrap takes the system from apt's mirror.
 #
 # Usage: scripts/fresh.sh [RELEASE] [-- COMMAND...]
 #   RELEASE       bookworm (Debian 12, the default), trixie (Debian 13) or noble (Ubuntu 24.04)
@@ -56,10 +56,16 @@ try() {
   return "$status"
 }
 
-[ -e .git ] || { room_say "$PWD is no git clone: there is no committed tree to take"; exit 1; }
-git diff --quiet HEAD 2>/dev/null || room_say "note: uncommitted changes are left out"
+if [ -e .git ]; then
+  git diff --quiet HEAD 2>/dev/null || room_say "note: uncommitted changes are left out"
+fi
 room_make "$release"
-git clone --quiet --no-hardlinks "$PWD" "$room/root/redlock"
+if [ -e .git ]; then
+  git clone --quiet --no-hardlinks "$PWD" "$room/root/redlock"
+else
+  mkdir "$room/root/redlock"
+  tar --exclude=./build -c . | tar -x -C "$room/root/redlock"
+fi
 
 if [ ${#command[@]} -gt 0 ]; then
   room_inside env --chdir=/root/redlock "${command[@]}"

@@ -43,7 +43,7 @@ output=$(realpath "$output")
 # A copy of the tree, because debhelper writes into it: the files that git knows, or all but the builds.
 umask 022
 mkdir "$work/redlock"
-if git rev-parse --show-toplevel >/dev/null 2>&1; then
+if [ -e .git ]; then
   git ls-files -z --cached --others --exclude-standard | xargs -0 sh -c 'for file; do [ ! -f "$file" ] || printf "%s\0" "$file"; done' sh
 else
   find . -path ./build -prune -o -type f -print0

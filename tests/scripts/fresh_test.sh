@@ -62,6 +62,9 @@ fresh 2 "a command must follow --" trixie --
 # README's two commands, without another.
 fresh 0 'scripts/demo.sh          exit status 0' trixie
 fresh 0 'scripts/test.sh          exit status 0' trixie
+mv .git "$work/git"
+fresh 0 'scripts/test.sh          exit status 0' trixie # a release's tree
+mv "$work/git" .git
 rm -r "$work/cache/"*
 # The output and the exit status of COMMAND; the system made by debootstrap, then from the kept file.
 fresh 0 'making a bare trixie' trixie -- true

@@ -46,3 +46,18 @@ printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(shared LANGUAGES C
   'if(TARGET redlock::redlock_static OR NOT TARGET redlock::redlock)' '  message(FATAL_ERROR "not what is there")' 'endif()' \
   >"$work/shared/CMakeLists.txt"
 quietly configure shared/build "$work/shared" -DHIREDIS_ROOT="$work/nowhere"
+
+# The wrapper's targets.
+refuses 'needs asio.hpp or boost/asio.hpp' "set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)
+set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)
+find_package(redlock 0.1 REQUIRED COMPONENTS asio)"
+if [ -e /usr/include/asio.hpp ]; then
+  mkdir "$work/wrapper"
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(wrapper LANGUAGES CXX)' 'find_package(redlock 0.1 REQUIRED COMPONENTS cxx asio)' \
+    "add_executable(plain $outside/program.cpp)" 'target_link_libraries(plain PRIVATE redlock::cxx)' \
+    "add_executable(loop $project/examples/loops/asio.cpp)" 'target_link_libraries(loop PRIVATE redlock::asio)' >"$work/wrapper/CMakeLists.txt"
+  quietly configure wrapper/build "$work/wrapper" -DCMAKE_CXX_STANDARD=20
+  quietly "$cmake" --build "$work/wrapper/build"
+  works "$work/wrapper/build/plain" C++ shared
+  bash "$project/scripts/nodes.sh" run --quiet -n 3 -- "$work/wrapper/build/loop"
+fi

@@ -84,6 +84,17 @@ quorum_time quorum_sentinels_confirmed_until(const struct quorum_sentinels *sent
     return count < needed ? 0 : quorum_time_add(latest[needed - 1], QUORUM_CONFIRMED_LASTS);
 }
 
+bool quorum_sentinels_may_confirm(const struct quorum_sentinels *sentinels, const char *address, uint32_t pending,
+                                  quorum_time now)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < sentinels->count; i++) {
+        quorum_time sent = confirms(sentinels, &sentinels->sentinel[i], address);
+        count += pending >> i & 1 || (sent && quorum_time_add(sent, QUORUM_CONFIRMED_LASTS) > now);
+    }
+    return count >= majority(sentinels);
+}
+
 const char *quorum_sentinels_confirmed(const struct quorum_sentinels *sentinels, quorum_time now)
 {
     for (unsigned i = 0; i < sentinels->count; i++)

@@ -59,6 +59,11 @@ void quorum_sentinels_init(struct quorum_sentinels *sentinels, unsigned count);
 /* Until when the address is confirmed; 0: it is not. */
 quorum_time quorum_sentinels_confirmed_until(const struct quorum_sentinels *sentinels, const char *address);
 
+/* Whether it would be, if the pending sentinels (bits) confirmed it now: after this client has stood still, their replies
+ * are on the way. */
+bool quorum_sentinels_may_confirm(const struct quorum_sentinels *sentinels, const char *address, uint32_t pending,
+                                  quorum_time now);
+
 /* The address that is confirmed now; NULL: none. */
 const char *quorum_sentinels_confirmed(const struct quorum_sentinels *sentinels, quorum_time now);
 

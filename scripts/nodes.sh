@@ -12,24 +12,27 @@ command=()
 ready_within_s=20
 mark=.redlock-nodes # only a directory with this file is removed
 bound_to_us=no      # yes: the servers end with this script
+sentinel=no         # yes: each node is two servers behind three Sentinels
 
 usage() {
   cat <<USAGE
 usage: scripts/nodes.sh COMMAND [OPTION ...]
 
-  start [-n N] [--dir DIR] [--base-port P] [-- REDIS_ARGUMENT ...]
+  start [-n N] [--sentinel] [--dir DIR] [--base-port P] [-- REDIS_ARGUMENT ...]
                      start N nodes (default 5) and print the shell variables that name them:
                      eval "\$(scripts/nodes.sh start)"
   env [--dir DIR]    print these variables again
   status [--dir DIR] one line per node; the exit status is 0 when all run
   node ACTION N [--dir DIR]
-                     ACTION is kill, start, pause or unpause; N counts from 1
+                     ACTION is kill, start, pause or unpause; N counts from 1. Behind Sentinel it is for the
+                     present master, and start for the server that is down; failover fails it over
   stop [--dir DIR]   stop exactly these nodes and remove DIR
-  run [-n N] [--base-port P] -- CMD ...
+  run [-n N] [--sentinel] [--base-port P] -- CMD ...
                      start, run CMD with the variables set, stop; exits with CMD's status
 
   --dir DIR          where their files are kept; start wants it new or empty (default $default_dir)
   --base-port P      ports P, P+1 ... instead of free ones
+  --sentinel         each node is a master with a replica, behind three Sentinels: sentinel://...
   --quiet            no messages but errors
 
 The servers keep nothing on disk (--save "" --appendonly no) unless a REDIS_ARGUMENT says otherwise.
@@ -83,6 +86,7 @@ take_options() {
         shift
         ;;
       --quiet) quiet=yes ;;
+      --sentinel) sentinel=yes ;;
       --)
         shift
         command=("$@")
@@ -92,12 +96,14 @@ take_options() {
     esac
     shift
   done
-  if [ -n "$base_port" ] && ((base_port + count - 1 > 65535)); then
-    misused "--base-port $base_port leaves no room for $count ports up to 65535"
+  local ports=$count
+  [ "$sentinel" = no ] || ports=$((count * 5))
+  if [ -n "$base_port" ] && ((base_port + ports - 1 > 65535)); then
+    misused "--base-port $base_port leaves no room for $ports ports up to 65535"
   fi
 }
 
-# --- one node: its directory holds pid, port, command and log
+# --- one process: its directory holds pid, port, command and log. A node is one; behind Sentinel its processes are below its directory
 
 # Is the process in its pid file still this node? Its number may long be another's.
 node_runs() {
@@ -137,7 +143,7 @@ launch() {
 # Waits until the server is ready; status 1: it failed. Reads its log: on its port another server may answer.
 await_ready() {
   local node=$1 deadline=$((SECONDS + ready_within_s))
-  until grep -qi 'ready to accept connections' "$node/log"; do
+  until grep -qiE 'ready to accept connections|\+monitor master' "$node/log"; do
     kill -0 "$(cat "$node/pid")" 2>/dev/null || return 1
     ((SECONDS <= deadline)) || return 1
     sleep 0.01
@@ -147,10 +153,30 @@ await_ready() {
 start_on_port() { # node port
   local words=("$server" --port "$2" --bind 127.0.0.1 --dir "$1" --daemonize no --save '' --appendonly no
     "${redis_arguments[@]}" --loglevel notice --logfile '')
+  case ${1##*/} in
+    server-2) words+=(--replicaof 127.0.0.1 "$(cat "${1%/*}/server-1/port")") ;;
+    sentinel-*)
+      configure_sentinel "$1" "$2"
+      words=("$server" "$1/sentinel.conf" --sentinel --loglevel notice --logfile '')
+      ;;
+  esac
   printf '%s\n' "$2" >"$1/port"
   printf '%q ' "${words[@]}" >"$1/command"
   launch "$1" "${words[@]}"
   await_ready "$1"
+}
+
+configure_sentinel() { # process port
+  local node=${1%/*} name
+  name=m${node##*/}
+  cat >"$1/sentinel.conf" <<CONF
+port $2
+bind 127.0.0.1
+dir $1
+sentinel monitor $name 127.0.0.1 $(cat "$node/server-1/port") 2
+sentinel down-after-milliseconds $name 1000
+sentinel failover-timeout $name 5000
+CONF
 }
 
 port_was_taken() { grep -q 'Address already in use' "$1/log"; }
@@ -172,16 +198,55 @@ start_on_free_port() {
   explain_failure "$node" "$port"
 }
 
-start_node() { # number
-  local node=$dir/$1 port
-  mkdir "$node"
+start_process() { # directory, number of its port
+  local port=$((base_port + $2 - 1))
+  mkdir -p "$1"
   if [ -z "$base_port" ]; then
-    start_on_free_port "$node"
+    start_on_free_port "$1"
   else
-    port=$((base_port + $1 - 1))
-    start_on_port "$node" "$port" || explain_failure "$node" "$port"
+    start_on_port "$1" "$port" || explain_failure "$1" "$port"
   fi
 }
+
+start_node() { # number
+  local node=$dir/$1 process at=$((($1 - 1) * 5 + 1))
+  if [ "$sentinel" = no ]; then
+    start_process "$node" "$1"
+    return
+  fi
+  for process in server-1 server-2 sentinel-1 sentinel-2 sentinel-3; do
+    start_process "$node/$process" "$at"
+    at=$((at + 1))
+  done
+}
+
+ask_sentinel() { # node word...
+  local node=$1
+  shift
+  "$(server_client)" -p "$(cat "$node/sentinel-1/port")" SENTINEL "$@" "m${node##*/}"
+}
+
+# Until the Sentinels know the replica and each other, they fail nothing over.
+await_sentinels() { # node
+  local deadline=$((SECONDS + ready_within_s)) state
+  while true; do
+    state=$(ask_sentinel "$1" MASTER | paste -sd ' ')
+    case $state in *'num-slaves 1 num-other-sentinels 2 '*) return ;; esac
+    ((SECONDS <= deadline)) || die "the Sentinels of node ${1##*/} do not find each other"
+    sleep 0.1
+  done
+}
+
+# The present master's directory.
+master_of() { # node
+  local port process
+  port=$(ask_sentinel "$1" GET-MASTER-ADDR-BY-NAME | tail -n 1)
+  for process in "$1"/server-?; do
+    [ "$(cat "$process/port")" != "$port" ] || echo "$process"
+  done
+}
+
+is_group() { [ -d "$1/sentinel-1" ]; }
 
 end_node() {
   local pid
@@ -199,6 +264,18 @@ nodes() {
     [ -d "$dir/$number" ] || return 0
     echo "$dir/$number"
   done
+}
+
+# Their processes.
+processes() {
+  local node
+  while read -r node; do
+    if is_group "$node"; then
+      printf '%s\n' "$node"/s*-?
+    else
+      printf '%s\n' "$node"
+    fi
+  done < <(nodes)
 }
 
 need_nodes() {
@@ -229,7 +306,11 @@ start_all() {
   for ((number = 1; number <= count; number++)); do
     start_node "$number"
   done
-  trust_nodes "$(node_list)" || die "the nodes do not take the guard's marker"
+  if [ "$sentinel" = yes ]; then
+    server_client >/dev/null || die "there is no redis-cli; install it (Debian: apt-get install redis-tools)"
+    for ((number = 1; number <= count; number++)); do await_sentinels "$dir/$number"; done
+  fi
+  trust_nodes "$(master_list)" || die "the nodes do not take the guard's marker"
   say "$count new nodes, trusted: nothing can be locked on them yet"
 }
 
@@ -237,16 +318,30 @@ stop_all() {
   local node
   while read -r node; do
     end_node "$node"
-  done < <(nodes)
+  done < <(processes)
   if [ -f "$dir/$mark" ]; then rm -rf -- "$dir"; fi
 }
 
 node_list() {
-  local node separator=
+  local node separator= ports
   while read -r node; do
-    printf '%s127.0.0.1:%s' "$separator" "$(cat "$node/port")"
+    if is_group "$node"; then
+      ports=$(sed 's/^/127.0.0.1:/' "$node"/sentinel-?/port | paste -sd ,)
+      printf '%ssentinel://%s/m%s' "$separator" "$ports" "${node##*/}"
+    else
+      printf '%s127.0.0.1:%s' "$separator" "$(cat "$node/port")"
+    fi
     separator=,
   done < <(nodes)
+}
+
+# The masters of new nodes.
+master_list() {
+  local node
+  while read -r node; do
+    if is_group "$node"; then node=$node/server-1; fi
+    printf '127.0.0.1:%s\n' "$(cat "$node/port")"
+  done < <(nodes) | paste -sd ,
 }
 
 print_env() {
@@ -258,13 +353,12 @@ print_env() {
 }
 
 print_status() {
-  local node state all=0 number=1
+  local node state all=0
   while read -r node; do
     state=$(node_state "$node")
-    printf '%d 127.0.0.1:%s pid %s %s\n' "$number" "$(cat "$node/port")" "$(cat "$node/pid")" "$state"
+    printf '%s 127.0.0.1:%s pid %s %s\n' "${node#"$dir/"}" "$(cat "$node/port")" "$(cat "$node/pid")" "$state"
     [ "$state" = running ] || all=1
-    number=$((number + 1))
-  done < <(nodes)
+  done < <(processes)
   return "$all"
 }
 
@@ -281,8 +375,28 @@ start_again() {
   }
 }
 
+# Behind Sentinel: the process that the action is for.
+choose_process() { # action node
+  local process
+  if [ "$1" != start ]; then
+    master_of "$2"
+    return
+  fi
+  for process in "$2"/server-?; do
+    [ "$(node_state "$process")" != down ] || echo "$process"
+  done | head -n 1
+}
+
 control() { # action number
   local node=$dir/$2
+  if is_group "$node"; then
+    if [ "$1" = failover ]; then
+      [ "$(ask_sentinel "$node" FAILOVER)" = OK ] || die "node $2 has a failover in progress, or no good replica"
+      return
+    fi
+    node=$(choose_process "$1" "$node")
+    [ -n "$node" ] || die "node $2 has no server to $1"
+  fi
   case $1 in
     kill | pause | unpause) node_runs "$node" || die "node $2 does not run" ;;
   esac

@@ -131,11 +131,19 @@ static bool is_coming(const struct rl_node *node)
     return node->state != RL_NODE_READY && node->state != RL_NODE_CLOSED && node->attempts.failures == 0;
 }
 
+/* This client has stood still, and its sentinels will have replied soon. */
+static bool awaits_confirmation(const struct rl_node *node, quorum_time now)
+{
+    return !rl_node_is_confirmed(node, now) && rl_sentinels_may_confirm(node->sentinels, now);
+}
+
 struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting)
 {
     if (node->state == RL_NODE_READY) {
         if (node->unfit)
             return (struct rl_usable){RL_OUT, true, QUORUM_REFUSED, node->unfit};
+        if (granting && awaits_confirmation(node, now))
+            return (struct rl_usable){RL_COMING, false, QUORUM_PENDING, ""};
         const char *objection = granting ? rl_guard_objection(node, now) : NULL;
         if (objection)
             return (struct rl_usable){RL_OUT, false, QUORUM_REFUSED, objection};
@@ -396,16 +404,16 @@ static void on_judged(struct rl_node *node, const struct rl_verdict *verdict)
 {
     quorum_time now = rl_now();
     bool was_confirmed = rl_node_is_confirmed(node, now);
-    for (uint32_t bit = 1; bit && !verdict->first; bit <<= 1)
+    for (uint32_t bit = 1; bit && !verdict->pending; bit <<= 1)
         if (bit & RL_FINDINGS_SENTINELS)
             rl_guard_find(node, bit, bit == verdict->finding);
     node->confirmed_until = verdict->confirmed_until;
     quorum_guard_lengthen(&node->nodes->guard, node->index, verdict->longer);
     if (verdict->master)
         follow(node, verdict->master);
-    if (was_confirmed == rl_node_is_confirmed(node, now))
+    if (was_confirmed && rl_node_is_confirmed(node, now))
         return;
-    if (!was_confirmed && (node->state != RL_NODE_RESOLVING || node->awaits_master))
+    if (rl_node_is_confirmed(node, now) && (node->state != RL_NODE_RESOLVING || node->awaits_master))
         hurry(node);
     changed(node);
 }

@@ -107,6 +107,18 @@ void rl_sentinels_describe(const struct rl_sentinels *sentinels, quorum_time now
     }
 }
 
+bool rl_sentinels_may_confirm(const struct rl_sentinels *sentinels, quorum_time now)
+{
+    uint32_t pending = 0;
+    for (unsigned i = 0; i < sentinels->rules.count; i++) {
+        enum rl_sentinel_state state = sentinels->sentinel[i].state;
+        bool old = quorum_time_since(sentinels->rules.sentinel[i].sent, now) >= QUORUM_CONFIRMED_LASTS;
+        if (old && (state == RL_SENTINEL_ASKED || state == RL_SENTINEL_RESTING))
+            pending |= UINT32_C(1) << i;
+    }
+    return sentinels->master[0] && quorum_sentinels_may_confirm(&sentinels->rules, sentinels->master, pending, now);
+}
+
 /* In a new client's first moments silence means nothing. */
 static bool awaits_first(const struct rl_sentinels *sentinels)
 {
@@ -124,12 +136,12 @@ static void judge(struct rl_sentinels *sentinels, quorum_time now)
     if (moved)
         snprintf(sentinels->master, sizeof sentinels->master, "%s", confirmed);
     /* Sentinels that hear of the new configuration later show whether a majority has voted for it. */
-    const struct rl_verdict verdict = {.finding = finding_of(quorum_sentinels_state(&sentinels->rules, now)),
-                                       .first = !confirmed && awaits_first(sentinels),
-                                       .master = moved ? sentinels->master : NULL,
-                                       .confirmed_until =
-                                           quorum_sentinels_confirmed_until(&sentinels->rules, sentinels->master),
-                                       .longer = quorum_sentinels_longer(&sentinels->rules, sentinels->master)};
+    const struct rl_verdict verdict = {
+        .finding = finding_of(quorum_sentinels_state(&sentinels->rules, now)),
+        .pending = !confirmed && (awaits_first(sentinels) || rl_sentinels_may_confirm(sentinels, now)),
+        .master = moved ? sentinels->master : NULL,
+        .confirmed_until = quorum_sentinels_confirmed_until(&sentinels->rules, sentinels->master),
+        .longer = quorum_sentinels_longer(&sentinels->rules, sentinels->master)};
     sentinels->judged(sentinels->node, &verdict);
 }
 

@@ -23,7 +23,7 @@ struct rl_node;
 /* What they say now. */
 struct rl_verdict {
     uint32_t finding;            /* why no address is confirmed; 0: one is */
-    bool first;                  /* they have not spoken yet */
+    bool pending;                /* replies that may confirm it are on the way */
     const char *master;          /* NULL: as before. Otherwise the address to connect to from now on */
     quorum_time confirmed_until; /* of the present address */
     quorum_duration longer;      /* its quarantine */
@@ -62,6 +62,9 @@ void rl_sentinels_free(struct rl_node *node);
 
 /* The client's wakeup was signalled: a resolution may be done. */
 void rl_sentinels_resolved(struct rl_sentinels *sentinels);
+
+/* The address is not confirmed now, but may be by replies that are on the way. */
+bool rl_sentinels_may_confirm(const struct rl_sentinels *sentinels, quorum_time now);
 
 /* Why no address is confirmed now. */
 const char *rl_sentinels_explain(struct rl_sentinels *sentinels, quorum_time now);

@@ -143,6 +143,25 @@ TEST_ROWS(sentinel, majority_confirms_an_address_for_a_second, ROWS(rows))
 
 static const struct {
     struct word words[3];
+    uint32_t pending;
+    bool may;
+} stale[] = {
+    {{SAYS(OLD, 5000, 0, 0, 0), SAYS(OLD, 5000, 0, 0, 0), SAYS(OLD, 5000, 0, 0, 0)}, 0, false},
+    {{SAYS(OLD, 5000, 0, 0, 0), SAYS(OLD, 5000, 0, 0, 0), SAYS(OLD, 5000, 0, 0, 0)}, 3, true},
+    {{SAYS(OLD, 5000, 0, 0, 0), SAYS(OLD, 5000, 0, 0, 0), SAYS(OLD, 5000, 0, 0, 0)}, 4, false},
+    {{SAYS(OLD, 1, 0, 0, 0), SAYS(OLD, 5000, 0, 0, 0), SAYS(OLD, 5000, 0, 0, 0)}, 4, true},
+    {{SAYS(OLD, 1, 0, 1, 2), SAYS(NEW, 1, 1, 1, 2), SAYS(OLD, 5000, 0, 0, 0)}, 4, false},
+};
+
+TEST_ROWS(sentinel, replies_on_the_way_may_confirm_an_address, ROWS(stale))
+{
+    struct quorum_sentinels sentinels;
+    fill(&sentinels, stale[_i].words, 3);
+    ck_assert_int_eq(quorum_sentinels_may_confirm(&sentinels, OLD, stale[_i].pending, now), stale[_i].may);
+}
+
+static const struct {
+    struct word words[3];
     quorum_duration longer;
 } promotions[] = {
     {{SAYS(NEW, 1, 4, 4, 1), SAYS(NEW, 1, 4, 4, 1), SAYS(OLD, 1, 3, 3, 1)}, QUORUM_VOTED_LONGER},

@@ -66,6 +66,31 @@ status=0
 [ "$status" = 7 ] || die "run gives $status instead of the command's 7"
 grep -qx input "$work/out" || die "the command of run did not get its input"
 
+# Behind Sentinel. The present master is what is failed over and killed.
+if server_client >/dev/null; then
+  eval "$("$nodes" start -n 1 --sentinel --dir "$dir" --quiet)"
+  [[ $REDLOCK_NODES =~ ^sentinel://127.0.0.1:([0-9]+),127.0.0.1:[0-9]+,127.0.0.1:[0-9]+/m1$ ]] || die "one node was asked for, not: $REDLOCK_NODES"
+  sentinel=${BASH_REMATCH[1]}
+  master() { "$(server_client)" -p "$sentinel" SENTINEL GET-MASTER-ADDR-BY-NAME m1 | paste -sd :; }
+  first=$(master)
+  $REDLOCK_NODE_CONTROL failover 1
+  for ((i = 0; i < 600; i++)); do
+    [ "$(master)" = "$first" ] || break
+    sleep 0.1
+  done
+  second=$(master)
+  ping "$second" || die "the new master $second does not answer"
+  $REDLOCK_NODE_CONTROL kill 1
+  if ping "$second"; then die "the master answers though it was killed"; fi
+  $REDLOCK_NODE_CONTROL start 1
+  ping "$second" || die "the server that was down does not answer"
+  "$nodes" status --dir "$dir" >"$work/status" || die "status does not say that all run"
+  [ "$(wc -l <"$work/status")" = 5 ] || die "a node behind Sentinel is five processes"
+  "$nodes" stop --dir "$dir" --quiet
+  if ping "$second"; then die "$second answers after stop"; fi
+
+fi
+
 # The command is told of the signal, and the nodes are gone when run is.
 mkfifo "$work/ready"
 # shellcheck disable=SC2016

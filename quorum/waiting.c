@@ -58,6 +58,12 @@ uint64_t quorum_waiting_least(const uint64_t *values, unsigned nodes)
     return least;
 }
 
+quorum_duration quorum_waiting_patience(quorum_duration round_trip, quorum_duration margin, quorum_duration timeout)
+{
+    quorum_duration usual = quorum_time_add(margin, 4 * round_trip);
+    return usual < timeout ? usual : timeout;
+}
+
 bool quorum_waiting_leaves_free(quorum_duration held, quorum_duration round_trip, uint64_t random)
 {
     quorum_duration turn = quorum_time_add(held, round_trip); /* the next holder has the lock one round trip later */
@@ -111,6 +117,8 @@ static void note_holder(struct quorum_waiting *waiting, const struct quorum_wait
         set(&waiting->unannounced, event->node, true);
     bool is_foreign = event->holder && (!event->is_ours || waiting->unannounced & node);
     set(&waiting->foreign, event->node, is_foreign);
+    if (is_next && waiting->holder[event->node])
+        set(&waiting->changed, event->node, true);
     if (is_next && is_foreign)
         set(&waiting->succeeded, event->node, true);
     if (event->holder)
@@ -143,7 +151,7 @@ static void begin_request(struct quorum_waiting *waiting)
 {
     waiting->heard = waiting->listening;
     waiting->notified = waiting->left = 0;
-    waiting->succeeded = 0;
+    waiting->changed = waiting->succeeded = 0;
     waiting->enqueued = 0; /* a granted attempt removes our entry */
 }
 
@@ -208,13 +216,24 @@ static void count_poll(const struct quorum_waiting *waiting, quorum_time now)
 }
 
 /* The client's other waiters may have used up the allowance; still, a waiter looks once in a refresh interval. */
-static quorum_duration pause_within_allowance(const struct quorum_waiting *waiting, quorum_time now)
+quorum_time quorum_waiting_poll_at(const struct quorum_waiting *waiting, quorum_time now, quorum_time moment)
 {
     quorum_duration spent = quorum_time_until(waiting->terms.polling->spent_until, now);
     quorum_duration least = spent > polls_in_advance ? spent - polls_in_advance : 0;
-    quorum_duration pause = pause_behind_holder(waiting, now);
     least = least < waiting->terms.refresh ? least : waiting->terms.refresh;
-    return pause > least ? pause : least;
+    return quorum_time_until(moment, now) > least ? moment : quorum_time_add(now, least);
+}
+
+bool quorum_waiting_sees_changes(const struct quorum_waiting *waiting)
+{
+    return waiting->changed != 0;
+}
+
+static quorum_time next_look(const struct quorum_waiting *waiting, quorum_time now)
+{
+    if (!waiting->watching)
+        return quorum_time_add(now, waiting->pause);
+    return quorum_waiting_poll_at(waiting, now, quorum_time_add(now, pause_behind_holder(waiting, now)));
 }
 
 /* The nodes without a foreign holder are no majority: no release of ours will say when that ends. */
@@ -234,7 +253,7 @@ static void plan_look(struct quorum_waiting *waiting, quorum_time now)
         waiting->pause = terms->watch;
     else if (quorum_time_since(waiting->changed_at, now) >= waiting->pause)
         waiting->pause = waiting->pause < terms->refresh / 2 ? 2 * waiting->pause : terms->refresh;
-    waiting->look_at = quorum_time_add(now, waiting->watching ? pause_within_allowance(waiting, now) : waiting->pause);
+    waiting->look_at = next_look(waiting, now);
     report_subscriptions(waiting, now);
 }
 

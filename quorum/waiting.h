@@ -57,6 +57,7 @@ struct quorum_waiting {
     quorum_nodes messaged;                 /* nodes whose message arrived since their last reply */
     quorum_nodes unannounced;              /* nodes whose holder followed another one without a message */
     quorum_nodes foreign;                  /* nodes where a foreign client holds the lock */
+    quorum_nodes changed;                  /* nodes whose holder is another one, by the last replies */
     quorum_nodes succeeded;                /* nodes where another foreign holder has followed, by the last replies */
     quorum_duration pause;                 /* grows with the looks behind one holder */
     quorum_time changed_at;                /* when the present foreign holder was first seen */
@@ -118,6 +119,18 @@ struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting
                                                   const struct quorum_waiting_event *event);
 
 quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting);
+
+/* A waiter that no majority can notify polls. While each poll shows another holder, it is likely to find the lock free, or
+ * to be the one that all wait for. */
+bool quorum_waiting_sees_changes(const struct quorum_waiting *waiting);
+
+/* The time of a poll that is planned for `moment`: later if the client's allowance is used up, at most a refresh interval
+ * from now. */
+quorum_time quorum_waiting_poll_at(const struct quorum_waiting *waiting, quorum_time now, quorum_time moment);
+
+/* How long to wait for a majority after the first node has handed the lock over. Nodes that handed it over to different
+ * waiters leave none a majority, and until then the lock is lost to all. */
+quorum_duration quorum_waiting_patience(quorum_duration round_trip, quorum_duration margin, quorum_duration timeout);
 
 /* When a waiter that begins now makes its attempt before the deadline: early enough for an attempt that takes a node's
  * whole timeout, and not in the first half of a short wait. */

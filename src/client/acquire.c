@@ -96,13 +96,16 @@ static void acquire_plan_attempt(struct rl_acquire *acquire)
     struct rl_acquire_wait *wait = acquire->wait;
     struct rl_core *core = &acquire->base.client->core;
     const struct quorum_round *round = &acquire->base.round->rules;
+    const struct quorum_waiting *rules = rl_queue_rules(&wait->waiter);
     quorum_time now = rl_now();
     quorum_duration took = round->sent == QUORUM_NEVER ? 0 : quorum_time_since(round->sent, now);
     /* An attempt that a majority granted was given up because its validity was too short. */
     enum quorum_verdict verdict = round->verdict == QUORUM_WON ? QUORUM_LOST_TOO_SLOW : round->verdict;
+    if (rules && quorum_waiting_sees_changes(rules))
+        wait->retry.losses = 0; /* a pause that has grown behind one holder would keep all others waiting */
     quorum_time next = quorum_retry_next(&wait->retry, now, verdict, took, rl_random_u64(&core->random));
     if (next != QUORUM_NEVER)
-        rl_timer_set(&core->timers, &wait->pause, next);
+        rl_timer_set(&core->timers, &wait->pause, rules ? quorum_waiting_poll_at(rules, now, next) : next);
 }
 
 static void acquire_wait_on(struct rl_acquire *acquire)

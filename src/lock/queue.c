@@ -129,7 +129,7 @@ static void stand_anew(struct rl_queue *queue)
         .polling = &locks->queues.polling,
         .refresh = REFRESH,
         .margin = MARGIN,
-        .patience = rl_nodes_timeout(locks->nodes),
+        .patience = quorum_waiting_patience(rl_nodes_round_trip(locks->nodes), MARGIN, rl_nodes_timeout(locks->nodes)),
         .watch = WATCH,
         .last_attempt = quorum_waiting_last_attempt(rl_now(), deadline, rl_nodes_timeout(locks->nodes)),
         .deadline = deadline,
@@ -248,6 +248,12 @@ bool rl_queue_is_first(const struct rl_waiter *waiter)
 {
     assert(waiter->queue);
     return waiter->queue->first == waiter;
+}
+
+const struct quorum_waiting *rl_queue_rules(const struct rl_waiter *waiter)
+{
+    const struct rl_queue *queue = waiter->queue;
+    return queue && queue->standing && queue->first == waiter ? &queue->rules : NULL;
 }
 
 /* The readers of one client have one entry on each node. If the next reader has tried together with the leaving one, its

@@ -99,6 +99,9 @@ void rl_queues_flush(struct rl_locks *locks);
 
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 
+/* The rules of a first waiter that has had its turn; otherwise NULL. */
+const struct quorum_waiting *rl_queue_rules(const struct rl_waiter *waiter);
+
 /* A node that this lock was released on has waiters: the client's next acquire is queued behind them. */
 void rl_queue_expect(const struct rl_lease *released);
 

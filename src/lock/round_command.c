@@ -143,7 +143,9 @@ static void add_offer(struct rl_command *command, const struct rl_round *round, 
 {
     const redlock_options *options = &round->locks->core->options;
     char offer[REDLOCK_TOKEN_SIZE + 2 * RL_DECIMAL_SIZE + 128 + 4] = "";
-    if (round->offer && subscribed)
+    if (rl_listeners_are_deaf(round->locks->nodes))
+        snprintf(offer, sizeof offer, "%s", RL_OFFER_DEAF);
+    else if (round->offer && subscribed)
         snprintf(offer, sizeof offer, "%s %u %llu %s", round->offer->token.bytes, round->offer->ttl_ms,
                  (unsigned long long)rl_now(), options->guard ? options->marker_key : "");
     rl_command_add_text(command, offer);

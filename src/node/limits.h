@@ -39,6 +39,9 @@ _Static_assert(RL_QUEUE_LIFE_MS - RL_QUEUE_RECENT_MS > RL_WAITER_LIFE_MS, "a que
 /* A waiter with an entry this fresh may be handed the lock; its validity counts from then. */
 #define RL_WAITER_FRESH_MS 200
 
+/* In place of an offer: the waiter's client hears no messages. */
+#define RL_OFFER_DEAF "-"
+
 /* The largest ticket that counts: a wall clock in the year 2112, in microseconds. Another program wrote a larger one, or
  * it is damaged: there would be no exact numbers above it. */
 #define RL_TICKET_MOST 4503599627370496

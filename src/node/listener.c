@@ -243,9 +243,18 @@ void rl_listeners_renew(struct rl_nodes *nodes, quorum_nodes silent)
 {
     for (quorum_nodes left = silent & rl_listeners_up(nodes); left; left &= left - 1) {
         struct rl_listener *listener = &nodes->node[__builtin_ctz(left)].listener;
+        listener->failures++;
         disconnect(listener);
         rl_listener_node_changed(listener);
     }
+}
+
+bool rl_listeners_are_deaf(const struct rl_nodes *nodes)
+{
+    unsigned silent = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        silent += nodes->node[i].listener.failures > 0;
+    return silent > nodes->count - quorum_majority(nodes->count);
 }
 
 quorum_nodes rl_listeners_up(const struct rl_nodes *nodes)

@@ -24,7 +24,7 @@ struct rl_listener {
     struct rl_node *node;
     struct rl_link link;
     struct rl_timer timer; /* deadline to be up, or the next attempt */
-    unsigned failures;
+    unsigned failures;     /* since it was up; a connection that is up, but silent, counts as one */
     unsigned replies_left; /* to commands before SUBSCRIBE */
     bool wanted;
     bool up;
@@ -43,6 +43,10 @@ void rl_listeners_renew(struct rl_nodes *nodes, quorum_nodes silent);
 
 /* Opens the listeners of all nodes, which stay open. */
 void rl_listeners_start(struct rl_nodes *nodes);
+
+/* No majority can notify this client, and this will not change at once: subscriptions failed, or their connections are
+ * silent. */
+bool rl_listeners_are_deaf(const struct rl_nodes *nodes);
 
 /* The nodes whose messages reach this client. */
 quorum_nodes rl_listeners_up(const struct rl_nodes *nodes);

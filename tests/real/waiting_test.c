@@ -212,6 +212,28 @@ TEST_ROWS(turns, release_hands_the_lock_over, 2)
     ck_assert_int_eq(handed, ENOUGH);
 }
 
+/* It is the first in the queue, and its client's subscriptions have failed. A release that leaves the lock free waits for
+ * it. */
+TEST(turns, release_passes_over_a_waiter_that_hears_nothing)
+{
+    enum { RUNS = 20 };
+    char offer[REDLOCK_TOKEN_SIZE];
+    struct waiter waiter;
+    struct face *first = open_here(), *second = open_here();
+    bool handed = false;
+    for (int run = 0; run < RUNS && !handed; run++) {
+        redlock_lock *lock = take_it(first);
+        start_offering(&waiter, second, offer);
+        real_command(NODES, "ZADD", QUEUE, "1", "redlock:deaf", NULL);
+        real_command(NODES, "HSET", ALIVE, "redlock:deaf", "9999999999999.0 -", NULL);
+        release_it(lock);
+        handed = is_handed_over(&waiter, offer);
+        release_it(waiter.lock);
+        forget_waiters();
+    }
+    ck_assert(handed);
+}
+
 /* The nodes have given the waiter the lock, but their messages are lost. Its next poll shows it. */
 TEST(turns, lock_that_was_handed_over_without_a_message_is_found)
 {

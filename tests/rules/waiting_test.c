@@ -45,6 +45,7 @@ static struct quorum_waiting waiting_with(unsigned nodes)
  *   W500  it is to be woken then, has nothing to do a nanosecond earlier, and is woken
  *   A500  its last attempt is then     D500  its deadline is then
  *   Y     a majority can notify it     N     it cannot
+ *   C     it sees the holder change    c     it does not
  */
 /* How a story begins: LOOKING: subscribed on all nodes, the first look is under way. QUEUED: it is over, one waiter is
  * ahead on each node. */
@@ -119,6 +120,8 @@ static const struct story {
     {"hand-over without a message makes it subscribe anew", 5, QUEUED, "h2p @25 h34 W50<s! @100 T? @150 L =1150"},
     {"not if the message comes behind the poll's reply", 5, QUEUED, "h23p @25 h32 W50<!"},
     {"hand-over during an attempt is given back after it and its look", 5, QUEUED, "t h2 @50 w @100 T? L<!"},
+
+    {"waiter that polls sees the holder change", 3, NEW, "c t r012~7 T c t r012~7 T c t r01~7 r2~8 T C t r012 T c"},
 
     {"foreign holder is tried at growing intervals", 5, LOOKING,
      "r01234#7 L W20! r01234#7 T W60! r01234#7 T W140! r01234#7 T W300! r01234#7 T W620! r01234#7 T "
@@ -280,6 +283,10 @@ static void play(struct run *run, const char *word)
     case 'N':
         check(run, quorum_waiting_can_be_notified(waiting) == (*word == 'Y'), word);
         break;
+    case 'C':
+    case 'c':
+        check(run, quorum_waiting_sees_changes(waiting) == (*word == 'C'), word);
+        break;
     case 't':
         quorum_waiting_try(waiting);
         run->enqueued = 0;
@@ -378,6 +385,16 @@ TEST(waiting, last_attempt_leaves_time_for_its_replies)
                 {QUORUM_NEVER, QUORUM_NEVER}};
     for (int i = 0; i < ROWS(rows); i++)
         ck_assert_uint_eq(quorum_waiting_last_attempt(begin, rows[i].deadline, 50 * MS), rows[i].expected);
+}
+
+/* Nodes that are slower than their timeout are not waited for; nor are the usual ones for as long as a slow one. */
+TEST(waiting, hand_over_by_a_few_is_kept_for_some_round_trips)
+{
+    static const struct {
+        quorum_duration round_trip, expected;
+    } rows[] = {{MS, 24 * MS}, {7 * MS, 48 * MS}, {8 * MS, 50 * MS}, {QUORUM_SECOND, 50 * MS}};
+    for (int i = 0; i < ROWS(rows); i++)
+        ck_assert_uint_eq(quorum_waiting_patience(rows[i].round_trip, 20 * MS, 50 * MS), rows[i].expected);
 }
 
 TEST(waiting, least_is_not_below_the_values_of_a_majority)

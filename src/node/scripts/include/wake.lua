@@ -3,7 +3,8 @@
 -- while other readers hold the lock. freed: the caller has freed the lock, and the text of its ':redlock:free' key, or
 -- true. most: the number of readers to wake, minus one. base: of a slot, the semaphore's key,
 -- which has the queue. give: hands the lock over to the first waiter instead, if it can; the caller that also says
--- `freed` has deleted the key. Returns false if the user may not publish.
+-- `freed` has deleted the key. It passes over waiters whose client hears no messages; if no other can be handed the
+-- lock, the first one is woken. Returns false if the user may not publish.
 -- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is removed:
 -- its process is dead. If it lives, its client looks as soon as it is subscribed again, and enqueues it with the same
 -- ticket.
@@ -20,7 +21,7 @@ local function wake(key, out, freed, most, base, give)
   base = base or key
   local queue, alive, free = base .. RL_QUEUE_SUFFIX, base .. RL_ALIVE_SUFFIX, base .. RL_FREE_SUFFIX
   local at, last, held, now, done, more = '0', most or '1', false, nil, false, nil -- texts: numbers cost a call more
-  local woken, may_publish, readers, changed = 0, true, nil, out or freed
+  local woken, may_publish, readers, changed, passed = 0, true, nil, out or freed, 0
   repeat
     local page, kept = call('ZRANGE', queue, at, last), 0
     local entries = page[1] and call('HMGET', alive, out or '', unpack(page))
@@ -42,44 +43,55 @@ local function wake(key, out, freed, most, base, give)
       local ends = tonumber(string.sub(entry, 1, 15)) or 0
       local reader, published = string.sub(waiter, -2) == ' r', nil
       local is_fresh = ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS
-      if ends >= now then
-        if readers ~= nil and reader ~= readers or not reader and held or woken > (most or 7) then
-          done = true
-          break
-        end
-        if give and woken == 0 and not reader and ends % 1 ~= 0 and is_fresh then
-          published = give(key, waiter, entry)
-          if published == true then
-            call('ZREM', queue, waiter)
-            call('HDEL', alive, waiter)
-            if i == #page and not more then
-              call('DEL', alive, free) -- no waiters: nothing to remember
-            elseif freed ~= '0' then
-              call('SET', free, 0, 'PX', RL_QUEUE_LIFE_MS)
-            end
-            return true
-          end
-        end
-        published = published or redis.pcall('PUBLISH', string.match(waiter, '^%S+'), '0' .. key)
-      end
-      if ends < now or published == 0 and ends % 1 ~= 0 then
-        call('ZREM', queue, waiter)
-        call('HDEL', alive, waiter)
-        changed = true
+      local passes = give and woken == 0 and passed < 8 and ends >= now and string.sub(entry, 17) == RL_OFFER_DEAF
+      if passes then
+        passed, kept = passed + 1, kept + 1
       else
-        if type(published) == 'table' and published.err then
-          may_publish = may_publish and not may_not(published)
+        if ends >= now then
+          if readers ~= nil and reader ~= readers or not reader and held or woken > (most or 7) then
+            done = true
+            break
+          end
+          if give and woken == 0 and not reader and ends % 1 ~= 0 and is_fresh then
+            published = give(key, waiter, entry)
+            if published == true then
+              call('ZREM', queue, waiter)
+              call('HDEL', alive, waiter)
+              if i == #page and not more and passed == 0 then
+                call('DEL', alive, free) -- no waiters: nothing to remember
+              elseif freed ~= '0' then
+                call('SET', free, 0, 'PX', RL_QUEUE_LIFE_MS)
+              end
+              return true
+            end
+          end
+          if passed > 0 then
+            return wake(key, nil, freed, most, base)
+          end
+          published = published or redis.pcall('PUBLISH', string.match(waiter, '^%S+'), '0' .. key)
         end
-        woken, readers, kept = woken + 1, reader, kept + 1
-        if not reader then
-          done = true
-          break
+        if ends < now or published == 0 and ends % 1 ~= 0 then
+          call('ZREM', queue, waiter)
+          call('HDEL', alive, waiter)
+          changed = true
+        else
+          if type(published) == 'table' and published.err then
+            may_publish = may_publish and not may_not(published)
+          end
+          woken, readers, kept = woken + 1, reader, kept + 1
+          if not reader then
+            done = true
+            break
+          end
         end
       end
     end
     at = at + kept
     last = at + 7
   until done or not more
+  if passed > 0 then
+    return wake(key, nil, freed, most, base)
+  end
   if woken == 0 and not done then
     if changed then
       call('DEL', alive, free) -- no waiters: nothing to remember

@@ -2,15 +2,16 @@
 #
 # Sets REDLOCK_WITH_TLS: whether rediss:// is compiled in.
 
+# Our own modules, also where a toolchain prefers the packages' files.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-find_package(Hiredis 0.14 REQUIRED)
-find_package(Libev 4.24 REQUIRED)
+find_package(Hiredis 0.14 MODULE REQUIRED)
+find_package(Libev 4.24 MODULE REQUIRED)
 if(REDLOCK_BUILD_CLI)
-  find_package(Inih REQUIRED)
+  find_package(Inih MODULE REQUIRED)
 endif()
 if(REDLOCK_BUILD_TESTS)
-  find_package(Check 0.15 REQUIRED)
+  find_package(Check 0.15 MODULE REQUIRED)
 endif()
 
 if(NOT REDLOCK_TLS MATCHES "^(AUTO|ON|OFF)$")

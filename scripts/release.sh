@@ -39,7 +39,8 @@ say() { echo "scripts/release.sh: $*" >&2; }
 version=$(sed -n 's/^ *VERSION //p' CMakeLists.txt)
 header=$(sed -n 's/^#define REDLOCK_VERSION_[A-Z]* *\([0-9]*\)$/\1/p' include/redlock/redlock.h | paste -sd .)
 debian=$(sed -n '1s/^redlock (\(.*\)) .*/\1/p' debian/changelog)
-for place in "include/redlock/redlock.h $header" "debian/changelog $debian"; do
+vcpkg=$(sed -n 's/^  "version": "\(.*\)",$/\1/p' packaging/vcpkg/redlock/vcpkg.json)
+for place in "packaging/vcpkg/redlock/vcpkg.json $vcpkg" "include/redlock/redlock.h $header" "debian/changelog $debian"; do
   [ "${place#* }" = "$version" ] || { say "CMakeLists.txt is of version $version, and ${place% *} of ${place#* }"; exit 1; }
 done
 if ! grep -qE "^## \[$version\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md; then

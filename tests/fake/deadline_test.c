@@ -230,8 +230,10 @@ TEST_ROWS(deadlines, a_cancellation_ends_a_call, 2 * CALLS)
 
 /* --- What goes on --- */
 
+SCENE_CASE(going_on, five_nodes);
+
 /* The majority replies after the call has ended. */
-TEST_ROWS(deadlines, an_extension_that_is_confirmed_later_counts, WAYS)
+TEST_ROWS(going_on, an_extension_that_is_confirmed_later_counts, WAYS)
 {
     way = (enum way)_i;
     prepare(&rows[4]);
@@ -244,9 +246,8 @@ TEST_ROWS(deadlines, an_extension_that_is_confirmed_later_counts, WAYS)
 }
 
 /* A node that is being connected gets the release when it is ready. */
-TEST(deadlines, a_release_by_token_reaches_nodes_that_connect_later)
+TEST(going_on, a_release_by_token_reaches_nodes_that_connect_later)
 {
-    scene_add_rule(0, FROZEN, &(struct fake_rule){.command = FAKE_ACCEPT, .hold = true});
     scene_hold_on(0, NODES, "stock");
     scene_add_rule(0, FROZEN, &(struct fake_rule){.command = "CLIENT ID", .hold = true});
     scene_attach_only();

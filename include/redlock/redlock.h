@@ -74,6 +74,11 @@ extern "C" {
 #define REDLOCK_TOKEN_TEXT_SIZE 513  /* bytes of any token's text, with the final NUL */
 #define REDLOCK_FOREVER         (-1) /* as a wait_ms: no limit */
 
+/* The struct_size of an initialised struct. Only the ..._INIT macros and ..._init() functions set it: the library refuses
+ * a struct without it, because a designated initialiser sets every field that it does not name to 0, also those whose
+ * default is another value. */
+#define REDLOCK_STRUCT_SIZE(type) (sizeof(type) | 0x52440000u)
+
 struct ev_loop; /* declared by libev */
 
 /* A set of nodes and the connections to them. Lives until redlock_close(). */
@@ -119,6 +124,13 @@ REDLOCK_API const char *redlock_status_name(int status);
 
 /* The status as a sentence. Static; never NULL. Any thread. */
 REDLOCK_API const char *redlock_status_text(int status);
+
+/*
+ * The status as an errno value, for programs that report errors so: 0, EBUSY (HELD), EHOSTUNREACH (NO_QUORUM), EACCES
+ * (MISCONFIGURED), ETIME (TOO_SLOW), ETIMEDOUT, ECANCELED, ESTALE (LOST), EINVAL, ENOMEM, EAGAIN (SYSTEM), ERANGE (CLOCK);
+ * EINVAL for a number that is no status. Any thread.
+ */
+REDLOCK_API int redlock_status_errno(int status);
 
 /* "granted", "held", ... Static; never NULL. Any thread. */
 REDLOCK_API const char *redlock_outcome_name(int outcome);
@@ -249,9 +261,10 @@ enum redlock_loss {
 typedef void (*redlock_event_callback)(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
 
 /* clang-format off */
-/* A client's settings, with their defaults. Start from REDLOCK_OPTIONS_INIT: later versions may append fields. */
+/* A client's settings, with their defaults. Start from REDLOCK_OPTIONS_INIT or redlock_options_init(), then set single
+ * fields: later versions may append some. */
 typedef struct redlock_options {
-    size_t struct_size;               /* set by REDLOCK_OPTIONS_INIT */
+    size_t struct_size;               /* set by the initialisation */
     uint32_t ttl_ms;                  /* 10000: default ttl of a lock */
     uint32_t minimum_validity_ms;     /* 1: default of the validity that an acquired lock must have left */
     uint32_t node_timeout_ms;         /* 50: lower bound of a node's reply timeout; in a URI: ?timeout_ms=. The timeout
@@ -299,9 +312,9 @@ typedef struct redlock_options {
 
 /* clang-format off */
 #define REDLOCK_OPTIONS_INIT                                                                                           \
-    { sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 65536, 8192, 65536, 0, 0, "", "redlock", NULL,    \
-      NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL, { NULL, NULL, NULL, NULL }, 33, \
-      1, 30000, "default", "redlock:marker", "redlock:", 86400000, NULL }
+    { REDLOCK_STRUCT_SIZE(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 65536, 8192, 65536, 0, 0, "",        \
+      "redlock", NULL, NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL,                \
+      { NULL, NULL, NULL, NULL }, 33, 1, 30000, "default", "redlock:marker", "redlock:", 86400000, NULL }
 /* clang-format on */
 
 /* A resource's name. */
@@ -323,9 +336,10 @@ enum redlock_reentry {
 };
 
 /* clang-format off */
-/* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL to try once with the client's settings. */
+/* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT or redlock_acquire_options_init(), or pass NULL to try once with
+ * the client's settings. */
 typedef struct redlock_acquire_options {
-    size_t struct_size;               /* set by REDLOCK_ACQUIRE_OPTIONS_INIT */
+    size_t struct_size;               /* set by the initialisation */
     int64_t wait_ms;                  /* 0: try once; otherwise the longest wait; REDLOCK_FOREVER. Waiters acquire in the
                                          order of their arrival; those of one client take turns in its place. An acquire
                                          that does not wait, or not yet (its first attempt at a plain lock), and a
@@ -370,18 +384,22 @@ typedef struct redlock_acquire_options {
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0 }
+    { REDLOCK_STRUCT_SIZE(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0,   \
+      0, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus
-/* Default acquire options with this wait_ms. Lives until the end of the enclosing block. */
-#define REDLOCK_WAIT_MS(milliseconds)                                                                                  \
-    (&(const redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), .wait_ms = (milliseconds)})
+/* Default acquire options, except for these fields: REDLOCK_ACQUIRE_WITH(.wait_ms = 5000, .fence = 1). And with this
+ * wait_ms. They live until the end of the enclosing block. */
+#define REDLOCK_ACQUIRE_WITH(...)                                                                                      \
+    (&(const redlock_acquire_options){.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), __VA_ARGS__})
+#define REDLOCK_WAIT_MS(milliseconds) REDLOCK_ACQUIRE_WITH(.wait_ms = (milliseconds))
 #endif
 
-/* How long a call may take, and what ends it early. Start from REDLOCK_CALL_OPTIONS_INIT, or pass NULL. */
+/* How long a call may take, and what ends it early. Start from REDLOCK_CALL_OPTIONS_INIT or redlock_call_options_init(),
+ * or pass NULL. */
 typedef struct redlock_call_options {
-    size_t struct_size;                 /* set by REDLOCK_CALL_OPTIONS_INIT */
+    size_t struct_size;                 /* set by the initialisation */
     int64_t timeout_ms;                 /* REDLOCK_FOREVER: as long as the function says. 0: starts, and
                                            returns without waiting for a node */
     redlock_cancellation *cancellation; /* NULL: none. Of this client; must outlive the call */
@@ -389,14 +407,23 @@ typedef struct redlock_call_options {
 
 #define REDLOCK_CALL_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(redlock_call_options), REDLOCK_FOREVER, NULL                                                            \
+        REDLOCK_STRUCT_SIZE(redlock_call_options), REDLOCK_FOREVER, NULL                                               \
     }
 
 #ifndef __cplusplus
 /* Call options with this timeout_ms. Live until the end of the enclosing block. */
 #define REDLOCK_TIMEOUT_MS(milliseconds)                                                                               \
-    (&(const redlock_call_options){.struct_size = sizeof(redlock_call_options), .timeout_ms = (milliseconds)})
+    (&(const redlock_call_options){.struct_size = REDLOCK_STRUCT_SIZE(redlock_call_options),                           \
+                                   .timeout_ms = (milliseconds)})
 #endif
+
+/*
+ * Set the defaults, as the macros do: for languages without them. size: the bytes that *options has, with room for
+ * struct_size at least; the functions write no more.
+ */
+REDLOCK_API void redlock_options_init(redlock_options *options, size_t size);
+REDLOCK_API void redlock_acquire_options_init(redlock_acquire_options *options, size_t size);
+REDLOCK_API void redlock_call_options_init(redlock_call_options *options, size_t size);
 
 /*
  * The node list of a client: 1 to 32 nodes, separated by commas, with optional spaces. Each node is one of
@@ -600,6 +627,25 @@ REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
  * redlock_validity_ms().
  */
 REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
+
+/* The lock's client. NULL for NULL. Any thread, as redlock_validity_ms(). */
+REDLOCK_API redlock_client *redlock_lock_client(const redlock_lock *lock);
+
+/*
+ * A pointer of the caller's, kept with a client or a handle and never used by the library; NULL at first. Any thread: with
+ * a lock as redlock_validity_ms(), with a client until it is closed. Setting one does nothing for NULL.
+ */
+REDLOCK_API void redlock_client_set_user_data(redlock_client *client, void *data);
+REDLOCK_API void *redlock_client_user_data(const redlock_client *client);
+REDLOCK_API void redlock_lock_set_user_data(redlock_lock *lock, void *data);
+REDLOCK_API void *redlock_lock_user_data(const redlock_lock *lock);
+
+/*
+ * The client's handles, lost ones too, until they are released: up to `size` of them, in no order. *count: all of them.
+ * Those of an acquire whose callback has not begun are left out. Sends no request. In the blocking API another thread may
+ * release a handle meanwhile: use this only where none does. Returns OK, INVALID (also if size is too small).
+ */
+REDLOCK_API int redlock_locks(redlock_client *client, redlock_lock **locks, size_t size, size_t *count);
 
 /* 1 if this client holds a valid lock on the resource, or a valid permit of it; otherwise 0. Sends no request. */
 REDLOCK_API int redlock_held_by_me(redlock_client *client, const char *resource, size_t size);

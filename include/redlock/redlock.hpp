@@ -69,8 +69,8 @@ inline constexpr milliseconds forever = milliseconds::max();
 /* -------------------------------------------------------------------------------------------------------------
  * status */
 
-/* enum redlock_status. Comparable with std::error_code; timed_out, cancelled (operation_canceled), invalid
- * (invalid_argument) and no_memory (not_enough_memory) also with std::errc. */
+/* enum redlock_status. Comparable with std::error_code, and by redlock_status_errno() with std::errc: timed_out,
+ * operation_canceled, invalid_argument, device_or_resource_busy (held), ... */
 enum class status : int {
     ok = REDLOCK_OK,
     held = REDLOCK_HELD,
@@ -133,18 +133,7 @@ class status_category final : public std::error_category
     }
     std::error_condition default_error_condition(int value) const noexcept override
     {
-        switch (value) {
-        case REDLOCK_TIMED_OUT:
-            return std::errc::timed_out;
-        case REDLOCK_CANCELLED:
-            return std::errc::operation_canceled;
-        case REDLOCK_INVALID:
-            return std::errc::invalid_argument;
-        case REDLOCK_NO_MEMORY:
-            return std::errc::not_enough_memory;
-        default:
-            return {value, *this};
-        }
+        return {redlock_status_errno(value), std::generic_category()};
     }
 };
 
@@ -802,6 +791,15 @@ class lock
     {
         return native_handle() ? redlock_lock_fence(handle_) : 0;
     }
+    /* A pointer of the caller's, null at first: see redlock_lock_set_user_data(). */
+    void set_user_data(void *data) noexcept
+    {
+        redlock_lock_set_user_data(native_handle(), data);
+    }
+    void *user_data() const noexcept
+    {
+        return redlock_lock_user_data(native_handle());
+    }
     /* The number of handles of this lock: 1, or more by re-entrancy. */
     std::uint32_t hold_count() const noexcept
     {
@@ -1116,6 +1114,16 @@ class client
     bool held_by_me(std::string_view resource) const noexcept
     {
         return native_handle() && redlock_held_by_me(native_handle(), detail::bytes(resource), resource.size()) != 0;
+    }
+
+    /* A pointer of the caller's, null at first: see redlock_client_set_user_data(). */
+    void set_user_data(void *data) noexcept
+    {
+        redlock_client_set_user_data(native_handle(), data);
+    }
+    void *user_data() const noexcept
+    {
+        return redlock_client_user_data(native_handle());
     }
 
     /* The client's current knowledge of each node. The names in it live as long as the client. */

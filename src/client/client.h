@@ -40,6 +40,7 @@ struct redlock_client {
     pthread_t thread;                   /* an attached client: the only thread that may call */
     struct rl_loop_thread *loop_thread; /* NULL: an attached client */
     _Atomic(const char *) complaint;    /* of another thread, for the log; static */
+    _Atomic(void *) user_data;
 
     bool in_turn; /* on_prepare() is on the stack: a callback may be running */
     bool dropped; /* in a forked child: freed when the turn ends */

@@ -227,7 +227,7 @@ int rl_client_ask(redlock_client *client, int (*ask)(void *data), void *data)
 
 #define NO_LIMITS        .call = REDLOCK_CALL_OPTIONS_INIT
 #define LIMITS           .call = rl_call_options_known(options)
-#define LIMITS_OF(known) .call = {sizeof(redlock_call_options), REDLOCK_FOREVER, (known).cancellation}
+#define LIMITS_OF(known) .call = {REDLOCK_STRUCT_SIZE(redlock_call_options), REDLOCK_FOREVER, (known).cancellation}
 #define ON_CLIENT(...)   (&(struct rl_arguments){.client = client, __VA_ARGS__})
 #define ON_RESOURCE(...) ON_CLIENT(.resource = resource, __VA_ARGS__)
 #define ON_LOCK(...)     (&(struct rl_arguments){.client = client_of(lock), .lock = lock, __VA_ARGS__})
@@ -367,7 +367,7 @@ int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)
 {
     if (enter_blocking_on(lock, NULL) || wait_ms < REDLOCK_FOREVER)
         return REDLOCK_INVALID;
-    const redlock_call_options options = {sizeof options, wait_ms, NULL};
+    const redlock_call_options options = {REDLOCK_STRUCT_SIZE(redlock_call_options), wait_ms, NULL};
     int known = REDLOCK_NOT_LOST,
         status = wait_entered(&rl_watch, ON_LOCK(.call = options), (struct wanted){.loss = &known});
     if (loss)

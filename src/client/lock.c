@@ -119,6 +119,65 @@ uint64_t redlock_lock_fence(const redlock_lock *lock)
     return lock ? lock->lease->fence : 0;
 }
 
+redlock_client *redlock_lock_client(const redlock_lock *lock)
+{
+    return lock ? lock->lease->locks->client : NULL;
+}
+
+void redlock_client_set_user_data(redlock_client *client, void *data)
+{
+    if (client)
+        atomic_store(&client->user_data, data);
+}
+
+void *redlock_client_user_data(const redlock_client *client)
+{
+    return client ? atomic_load(&client->user_data) : NULL;
+}
+
+void redlock_lock_set_user_data(redlock_lock *lock, void *data)
+{
+    if (lock)
+        atomic_store(&lock->user_data, data);
+}
+
+void *redlock_lock_user_data(const redlock_lock *lock)
+{
+    return lock ? atomic_load(&lock->user_data) : NULL;
+}
+
+struct locks_question {
+    redlock_client *client;
+    redlock_lock **locks;
+    size_t size;
+    size_t count;
+};
+
+static int list_handles(void *data)
+{
+    struct locks_question *question = data;
+    for (struct rl_lease *lease = question->client->locks.leases.first; lease; lease = lease->links.next)
+        for (redlock_lock *handle = lease->handles.all; handle; handle = handle->next) {
+            if (!handle->given || atomic_load(&handle->delivery) != RL_DELIVERED)
+                continue;
+            if (question->count < question->size)
+                question->locks[question->count] = handle;
+            question->count++;
+        }
+    return REDLOCK_OK;
+}
+
+int redlock_locks(redlock_client *client, redlock_lock **locks, size_t size, size_t *count)
+{
+    if (!client || !count || (size && !locks) || !rl_client_in_owner_process(client))
+        return REDLOCK_INVALID;
+    struct locks_question question = {.client = client, .locks = locks, .size = size};
+    if (rl_client_ask(client, list_handles, &question))
+        return REDLOCK_INVALID;
+    *count = question.count;
+    return question.count <= size ? REDLOCK_OK : REDLOCK_INVALID;
+}
+
 struct held_question {
     redlock_client *client;
     const char *resource;

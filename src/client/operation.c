@@ -8,6 +8,7 @@
 
 #include "src/client/call.h"
 #include "src/client/client.h"
+#include "src/client/options.h"
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
@@ -22,22 +23,15 @@
 redlock_call_options rl_call_options_known(const redlock_call_options *given)
 {
     redlock_call_options options = REDLOCK_CALL_OPTIONS_INIT;
-    if (given && (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof options))
-        options.struct_size = given->struct_size; /* it will be refused */
-    else if (given) {
-        memcpy(&options, given, given->struct_size);
-        options.struct_size = sizeof options;
-    }
+    rl_struct_copy(&options, sizeof options, given);
     return options;
 }
 
 int rl_call_options_check(const redlock_client *client, const redlock_call_options *options, redlock_result *result)
 {
-    if (options->struct_size != sizeof *options)
-        return rl_result_fail(result, REDLOCK_INVALID,
-                              "call options' struct_size is %zu; start from REDLOCK_CALL_OPTIONS_INIT of a header no "
-                              "newer than the library",
-                              options->struct_size);
+    if (!rl_struct_size(options->struct_size, sizeof *options))
+        return rl_struct_refuse(options->struct_size, "REDLOCK_CALL_OPTIONS_INIT or redlock_call_options_init()",
+                                result);
     if (options->timeout_ms < REDLOCK_FOREVER)
         return rl_result_fail(result, REDLOCK_INVALID, "timeout_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
                               (long long)options->timeout_ms);

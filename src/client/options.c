@@ -9,7 +9,80 @@
 #include "src/link/address.h"
 #include "src/lock/names.h"
 
+#define STRUCT_SIZE_MOST 0xffffu
+#define STRUCT_MARK      (REDLOCK_STRUCT_SIZE(char) & ~(size_t)STRUCT_SIZE_MOST)
+_Static_assert(sizeof(redlock_options) <= STRUCT_SIZE_MOST, "a struct's size leaves its mark alone");
+
 #define TTL_MAX_MS 86400000u /* a day, so that sums of times stay far from overflow */
+
+/* -------------------------------------------------------------------------------------------------------- structs */
+
+static bool is_initialised(size_t given)
+{
+    return (given & ~(size_t)STRUCT_SIZE_MOST) == STRUCT_MARK;
+}
+
+size_t rl_struct_size(size_t given, size_t most)
+{
+    size_t size = given & STRUCT_SIZE_MOST;
+    return is_initialised(given) && size >= sizeof given && size <= most ? size : 0;
+}
+
+int rl_struct_refuse(size_t given, const char *init, redlock_result *result)
+{
+    if (is_initialised(given))
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the options' struct has %zu bytes; start from %s of a header no newer than the library",
+                              given & STRUCT_SIZE_MOST, init);
+    return rl_result_fail(result, REDLOCK_INVALID,
+                          "the options are not initialised (struct_size is %zu): start from %s and then set single "
+                          "fields; a designated initialiser sets the others to 0",
+                          given, init);
+}
+
+void rl_struct_copy(void *options, size_t size, const void *given)
+{
+    size_t struct_size;
+    if (!given)
+        return;
+    memcpy(&struct_size, given, sizeof struct_size);
+    size_t known = rl_struct_size(struct_size, size);
+    if (known)
+        memcpy((char *)options + sizeof struct_size, (const char *)given + sizeof struct_size,
+               known - sizeof struct_size);
+    else
+        memcpy(options, &struct_size, sizeof struct_size); /* it will be refused */
+}
+
+static void init(void *options, size_t size, const void *defaults, size_t most)
+{
+    size_t struct_size = size | STRUCT_MARK;
+    if (!options || size < sizeof struct_size)
+        return;
+    memset(options, 0, size);
+    memcpy(options, defaults, size < most ? size : most);
+    memcpy(options, &struct_size, sizeof struct_size);
+}
+
+void redlock_options_init(redlock_options *options, size_t size)
+{
+    const redlock_options defaults = REDLOCK_OPTIONS_INIT;
+    init(options, size, &defaults, sizeof defaults);
+}
+
+void redlock_acquire_options_init(redlock_acquire_options *options, size_t size)
+{
+    const redlock_acquire_options defaults = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    init(options, size, &defaults, sizeof defaults);
+}
+
+void redlock_call_options_init(redlock_call_options *options, size_t size)
+{
+    const redlock_call_options defaults = REDLOCK_CALL_OPTIONS_INIT;
+    init(options, size, &defaults, sizeof defaults);
+}
+
+/* --------------------------------------------------------------------------------------------------------- checks */
 
 struct range {
     const char *name;
@@ -145,13 +218,11 @@ int rl_options_read(const redlock_options *given, redlock_options *options, redl
 {
     *options = (redlock_options)REDLOCK_OPTIONS_INIT;
     if (given) {
-        if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *options)
-            return rl_result_fail(
-                result, REDLOCK_INVALID,
-                "options.struct_size is %zu; start from REDLOCK_OPTIONS_INIT of a header no newer than the library",
-                given->struct_size);
-        memcpy(options, given, given->struct_size);
-        options->struct_size = sizeof *options;
+        size_t size = rl_struct_size(given->struct_size, sizeof *options);
+        if (!size)
+            return rl_struct_refuse(given->struct_size, "REDLOCK_OPTIONS_INIT or redlock_options_init()", result);
+        memcpy(options, given, size);
+        options->struct_size = REDLOCK_STRUCT_SIZE(redlock_options);
     }
     if (!options->prefix)
         options->prefix = "";
@@ -163,12 +234,7 @@ int rl_options_read(const redlock_options *given, redlock_options *options, redl
 redlock_acquire_options rl_options_known(const redlock_acquire_options *given)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    if (given && (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof options))
-        options.struct_size = given->struct_size; /* it will be refused */
-    else if (given) {
-        memcpy(&options, given, given->struct_size);
-        options.struct_size = sizeof options;
-    }
+    rl_struct_copy(&options, sizeof options, given);
     return options;
 }
 
@@ -177,13 +243,11 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
 {
     *options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     if (given) {
-        if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *options)
-            return rl_result_fail(
-                result, REDLOCK_INVALID,
-                "acquire options' struct_size is %zu; start from REDLOCK_ACQUIRE_OPTIONS_INIT of a header no newer "
-                "than the library",
-                given->struct_size);
-        memcpy(options, given, given->struct_size);
+        size_t size = rl_struct_size(given->struct_size, sizeof *options);
+        if (!size)
+            return rl_struct_refuse(given->struct_size,
+                                    "REDLOCK_ACQUIRE_OPTIONS_INIT or redlock_acquire_options_init()", result);
+        memcpy(options, given, size);
     }
     if (options->ttl_ms == 0)
         options->ttl_ms = defaults->ttl_ms;

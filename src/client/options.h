@@ -8,6 +8,17 @@
 #include "src/core/process.h"
 #include "src/lock/lease.h"
 
+/* The bytes of an options struct that the caller's header knows, by its struct_size; 0: it was not initialised, or is
+ * newer than the library. */
+size_t rl_struct_size(size_t given, size_t most);
+
+/* Refuses such a struct. init: what the caller must start from. */
+int rl_struct_refuse(size_t given, const char *init, redlock_result *result);
+
+/* Copies a struct of options, which may be NULL, onto its defaults, as far as the caller's header knows it. One that is
+ * to be refused leaves only its struct_size. */
+void rl_struct_copy(void *options, size_t size, const void *given);
+
 /* Checks the user's options, and adds the defaults of fields that are newer than the user's header. Returns a status;
  * result has the error. */
 int rl_options_read(const redlock_options *given, redlock_options *options, redlock_result *result);

@@ -1,6 +1,7 @@
 #include "src/core/result.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,19 +14,21 @@
 
 /* A new status is one line here, beside its value in the public header; so is a new outcome or loss. */
 #define STATUSES(X)                                                                                                    \
-    X(OK, "done")                                                                                                      \
-    X(HELD, "held by another client")                                                                                  \
-    X(NO_QUORUM, "no majority of the nodes can be reached")                                                            \
-    X(MISCONFIGURED, "too many nodes are misconfigured for a majority")                                                \
-    X(TOO_SLOW, "granted too late: less validity was left than requested")                                             \
-    X(TIMED_OUT, "timed out")                                                                                          \
-    X(CANCELLED, "cancelled")                                                                                          \
-    X(LOST, "the lock is no longer held")                                                                              \
-    X(INVALID, "invalid call: check the arguments; call an asynchronous client, and its locks, only from the thread "  \
-               "that attached it, and no client in a forked child or after its close")                                 \
-    X(NO_MEMORY, "out of memory")                                                                                      \
-    X(SYSTEM, "the system refused a thread, a descriptor or random bytes")                                             \
-    X(CLOCK, "no fencing token: this machine's clock and the nodes' clocks differ by more than a day; set them by NTP")
+    X(OK, 0, "done")                                                                                                   \
+    X(HELD, EBUSY, "held by another client")                                                                           \
+    X(NO_QUORUM, EHOSTUNREACH, "no majority of the nodes can be reached")                                              \
+    X(MISCONFIGURED, EACCES, "too many nodes are misconfigured for a majority")                                        \
+    X(TOO_SLOW, ETIME, "granted too late: less validity was left than requested")                                      \
+    X(TIMED_OUT, ETIMEDOUT, "timed out")                                                                               \
+    X(CANCELLED, ECANCELED, "cancelled")                                                                               \
+    X(LOST, ESTALE, "the lock is no longer held")                                                                      \
+    X(INVALID, EINVAL,                                                                                                 \
+      "invalid call: check the arguments; call an asynchronous client, and its locks, only from the thread "           \
+      "that attached it, and no client in a forked child or after its close")                                          \
+    X(NO_MEMORY, ENOMEM, "out of memory")                                                                              \
+    X(SYSTEM, EAGAIN, "the system refused a thread, a descriptor or random bytes")                                     \
+    X(CLOCK, ERANGE,                                                                                                   \
+      "no fencing token: this machine's clock and the nodes' clocks differ by more than a day; set them by NTP")
 
 /* In the order of the rules' votes, which have the same values; and the field of the result that counts them. */
 #define OUTCOMES(X)                                                                                                    \
@@ -47,8 +50,9 @@
 static const struct {
     const char *name;
     const char *text;
+    int number; /* errno */
 } statuses[] = {
-#define ROW(name, text) [-REDLOCK_##name] = {"REDLOCK_" #name, text},
+#define ROW(name, number, text) [-REDLOCK_##name] = {"REDLOCK_" #name, text, number},
     STATUSES(ROW)
 #undef ROW
 };
@@ -108,6 +112,11 @@ const char *redlock_status_name(int status)
 const char *redlock_status_text(int status)
 {
     return is_status(status) ? statuses[-status].text : "unknown";
+}
+
+int redlock_status_errno(int status)
+{
+    return is_status(status) ? statuses[-status].number : EINVAL;
 }
 
 const char *redlock_outcome_name(int outcome)

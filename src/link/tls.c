@@ -12,14 +12,27 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/link/address.h"
 
+enum { CERTIFICATE, KEY, AUTHORITIES, FILES };
+
+/* What changes when a file is written or replaced. */
+struct version {
+    dev_t device;
+    ino_t number;
+    off_t size;
+    struct timespec written;
+};
+
 struct rl_tls {
     SSL_CTX *context;
-    const char *server_name; /* from the options; NULL: each node's host */
+    const struct rl_core *core;
+    const redlock_options *options; /* the core's */
+    struct version version[FILES];  /* of the files in the context */
 };
 
 /* ------------------------------------------------------------------------------------------- certificates and keys */
@@ -158,24 +171,72 @@ static int set_up(SSL_CTX *context, const redlock_options *options, redlock_resu
     return status ? status : present(context, options, result);
 }
 
-int rl_tls_create(const redlock_options *options, struct rl_tls **tls, redlock_result *result)
+/* false: a file cannot be looked at, for a moment while it is replaced. */
+static bool look(const redlock_options *options, struct version version[FILES])
 {
+    const char *const path[FILES] = {options->tls_certificate_file, options->tls_key_file, options->tls_ca_file};
+    memset(version, 0, FILES * sizeof *version);
+    for (unsigned i = 0; i < FILES; i++) {
+        struct stat found;
+        if (!path[i])
+            continue;
+        if (stat(path[i], &found) != 0)
+            return false;
+        version[i].device = found.st_dev;
+        version[i].number = found.st_ino;
+        version[i].size = found.st_size;
+        version[i].written = found.st_mtim;
+    }
+    return true;
+}
+
+/* The versions are those from before the reading: a file that is replaced meanwhile is read again at the next connect. */
+static int read_files(struct rl_tls *tls, const struct version version[FILES], redlock_result *result)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    int status = set_up(context, tls->options, result);
+    if (status) {
+        SSL_CTX_free(context);
+        return status;
+    }
+    SSL_CTX_free(tls->context); /* the connections that use it have their references */
+    tls->context = context;
+    memcpy(tls->version, version, sizeof tls->version);
+    return REDLOCK_OK;
+}
+
+static void refresh(struct rl_tls *tls)
+{
+    struct version version[FILES];
+    redlock_result why;
+    if (!look(tls->options, version) || memcmp(version, tls->version, sizeof version) == 0)
+        return;
+    if (read_files(tls, version, &why))
+        rl_log(tls->core, REDLOCK_LOG_WARNING, "TLS: changed files cannot be used, and those before stay in use: %s",
+               why.text);
+    ERR_clear_error();
+}
+
+int rl_tls_create(const struct rl_core *core, struct rl_tls **tls, redlock_result *result)
+{
+    const redlock_options *options = &core->options;
     const char *name = options->tls_server_name;
     if (name && (name[0] == '\0' || strlen(name) >= RL_HOST_SIZE))
         return rl_result_fail(result, REDLOCK_INVALID,
                               "tls_server_name has %zu bytes; it must be the name or the address in the servers' "
                               "certificates",
                               strlen(name));
-    struct rl_tls *made = rl_allocate(&options->allocator, sizeof *made);
+    struct rl_tls *made = rl_allocate(&core->allocator, sizeof *made);
     if (!made)
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for TLS");
+    struct version version[FILES];
+    *made = (struct rl_tls){.core = core, .options = options};
+    look(options, version);
     rl_tls_enter();
-    made->server_name = name;
-    made->context = SSL_CTX_new(TLS_client_method());
-    int status = set_up(made->context, options, result);
+    int status = read_files(made, version, result);
     rl_tls_leave();
     if (status)
-        rl_tls_destroy(made, &options->allocator);
+        rl_tls_destroy(made, &core->allocator);
     else
         *tls = made;
     return status;
@@ -194,7 +255,7 @@ void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator)
  * name. */
 static void bare_name(const struct rl_tls *tls, const char *host, char name[RL_HOST_SIZE])
 {
-    snprintf(name, RL_HOST_SIZE, "%s", tls->server_name ? tls->server_name : host);
+    snprintf(name, RL_HOST_SIZE, "%s", tls->options->tls_server_name ? tls->options->tls_server_name : host);
     name[strcspn(name, "%")] = '\0';
     size_t length = strlen(name);
     if (length > 1 && name[length - 1] == '.')
@@ -230,6 +291,7 @@ static SSL *new_link(const struct rl_tls *tls, const char *host)
 struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
                             bool *permanent)
 {
+    refresh(tls);
     SSL *link = new_link(tls, host);
     *permanent = false;
     if (!link) {

@@ -13,16 +13,18 @@
 #include <stddef.h>
 
 #include "redlock/redlock.h"
+#include "src/core/core.h"
 
 struct rl_tls;
 struct ssl_st; /* OpenSSL's SSL: one connection. hiredis frees it with the connection's context. */
 
-/* Reads certificates and keys. Returns a status; result has the error. The options must outlive the rl_tls. */
-int rl_tls_create(const redlock_options *options, struct rl_tls **tls, redlock_result *result);
+/* Reads the files of certificates and keys that the options name. Returns a status; result has the error. */
+int rl_tls_create(const struct rl_core *core, struct rl_tls **tls, redlock_result *result);
 void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator);
 
 /*
- * Starts TLS on a connection that is being opened. The certificate must be for `host`, unless the options name a
+ * Starts TLS on a connection that is being opened. Reads the files again if they have changed; if the new ones are
+ * unusable, the log says why, and those before stay in use until the next connect. The certificate must be for `host`, unless the options name a
  * server. NULL: it failed; error has the reason, and permanent says that another attempt would not help.
  */
 struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,

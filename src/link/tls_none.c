@@ -5,9 +5,9 @@
 
 #ifndef REDLOCK_WITH_TLS
 
-int rl_tls_create(const redlock_options *options, struct rl_tls **tls, redlock_result *result)
+int rl_tls_create(const struct rl_core *core, struct rl_tls **tls, redlock_result *result)
 {
-    (void)options;
+    (void)core;
     (void)tls;
     return rl_result_fail(result, REDLOCK_INVALID,
                           "rediss:// needs TLS, and this library was built without TLS (it needs hiredis 1.0 "

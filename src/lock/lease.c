@@ -243,6 +243,7 @@ static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_eve
     handle->event = event;
     handle->event_arg = arg;
     handle->pending = lease->handles.notices;
+    atomic_init(&handle->user_data, NULL);
     handle->given = false;
     atomic_init(&handle->delivery, RL_ON_ITS_WAY);
     handle->next = lease->handles.all;

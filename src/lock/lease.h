@@ -27,6 +27,7 @@ struct redlock_lock {
     struct redlock_lock *next; /* in the lease's list of handles */
     redlock_event_callback event;
     void *event_arg;
+    _Atomic(void *) user_data;
     unsigned pending;      /* events to report, as bits */
     bool given;            /* events may be reported */
     atomic_uchar delivery; /* enum rl_delivery */

@@ -50,7 +50,7 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
                 "%s: a failover loses locks, so a node behind Sentinel needs the guard; set guard to 1",
                 addresses[i].name);
     if (needs_tls(addresses, nodes->count))
-        status = rl_tls_create(options, &nodes->tls, result);
+        status = rl_tls_create(nodes->core, &nodes->tls, result);
     if (status)
         return status;
     quorum_guard_init(&nodes->guard, nodes->count, options->drift_ppm, options->max_ttl_ms * QUORUM_MILLISECOND);

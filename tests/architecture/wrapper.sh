@@ -4,8 +4,8 @@
 # Usage: wrapper.sh INCLUDE_DIRECTORY
 . "$(dirname "$0")/../support/script.sh"
 
-# C++ programs call these functions directly: texts, numbers, and the asynchronous functions.
-left_out='redlock_(attach|version|status_name|outcome_name|finding_(name|text|remedy)|loss_(name|text)|histogram_bound_us|histogram_quantile_us)'
+# C++ programs call these functions directly: texts, numbers, handles, and the asynchronous functions. Constructors set the defaults.
+left_out='redlock_(attach|options_init|acquire_options_init|call_options_init|lock_client|locks|version|status_name|outcome_name|finding_(name|text|remedy)|loss_(name|text)|histogram_bound_us|histogram_quantile_us)'
 
 fields() { # HEADER STRUCT
   sed -n "/^typedef struct $2 {/,/^}/p" "$1" | sed ':join;N;$!b join;s:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' |
@@ -14,7 +14,7 @@ fields() { # HEADER STRUCT
 
 missing() { # HEADER WRAPPER
   local word
-  grep -oE '^REDLOCK_API .*\bredlock_[a-z_]+\(' "$1" | grep -oE 'redlock_[a-z_]+' | grep -vE "_async\$|^$left_out\$" | sort -u |
+  grep -oE '^REDLOCK_API .*\bredlock_[a-z_]+\(' "$1" | grep -oE 'redlock_[a-z_]+\($' | tr -d '(' | grep -vE "_async\$|^$left_out\$" | sort -u |
     while read -r word; do
       grep -qE "\b$word\(" "$2" || echo "$word() is not called by the wrapper"
     done

@@ -311,6 +311,69 @@ TEST(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next
     ck_assert_uint_eq(cancelled, 2);
 }
 
+/* --- What a service asks about its handles --- */
+
+SCENE_CASE(services, scene_three_nodes);
+
+static size_t seen_in_callback;
+
+static void count_handles(redlock_client *client, redlock_lock *got, const redlock_result *result, void *arg)
+{
+    redlock_lock *locks[4];
+    ck_assert_status(redlock_locks(client, locks, 4, &seen_in_callback), REDLOCK_OK);
+    ck_assert_ptr_null(redlock_lock_user_data(got));
+    scene_acquired(client, got, result, arg);
+}
+
+/* Attached, and by the descriptor. A handle is listed from its callback until its release, lost or not. */
+TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
+{
+    redlock_lock *locks[4], *lock;
+    size_t count = 9;
+    (_i ? scene_connect : scene_attach)();
+    ck_assert_status(redlock_locks(scene.client, NULL, 0, &count), REDLOCK_OK);
+    ck_assert_uint_eq(count, 0);
+    redlock_lock *first = scene_lock("first");
+    scene_start_acquire_then(&answer, "second", NULL, count_handles);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(seen_in_callback, 2);
+    lock = answer.lock;
+    ck_assert_status(redlock_locks(scene.client, locks, 4, &count), REDLOCK_OK);
+    ck_assert_uint_eq(count, 2);
+    ck_assert((locks[0] == first && locks[1] == lock) || (locks[1] == first && locks[0] == lock));
+    for (size_t i = 0; i < count; i++)
+        ck_assert_ptr_eq(redlock_lock_client(locks[i]), scene.client);
+    ck_assert_status(redlock_locks(scene.client, locks, 1, &count), REDLOCK_INVALID);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+    ck_assert_status(redlock_locks(scene.client, locks, 1, &count), REDLOCK_OK);
+    ck_assert_uint_eq(count, 1);
+    ck_assert_ptr_eq(locks[0], first);
+    ck_assert_status(scene_release(&answer, &first), REDLOCK_OK);
+    ck_assert_status(redlock_locks(scene.client, NULL, 1, &count), REDLOCK_INVALID);
+    ck_assert_status(redlock_locks(scene.client, locks, 1, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_locks(NULL, locks, 1, &count), REDLOCK_INVALID);
+    ck_assert_ptr_null(redlock_lock_client(NULL));
+}
+
+TEST(services, a_client_and_each_handle_keep_a_pointer)
+{
+    scene_attach();
+    redlock_lock *first = scene_lock("first"), *second = scene_lock("second");
+    ck_assert_ptr_null(redlock_client_user_data(scene.client));
+    redlock_client_set_user_data(scene.client, &scene);
+    redlock_lock_set_user_data(first, first);
+    ck_assert_ptr_eq(redlock_client_user_data(scene.client), &scene);
+    ck_assert_ptr_eq(redlock_lock_user_data(first), first);
+    ck_assert_ptr_null(redlock_lock_user_data(second));
+    redlock_client_set_user_data(NULL, first);
+    redlock_lock_set_user_data(NULL, first);
+    ck_assert_ptr_null(redlock_client_user_data(NULL));
+    ck_assert_ptr_null(redlock_lock_user_data(NULL));
+    scene_release(&answer, &first);
+    scene_release(&answer, &second);
+}
+
 /* --- Leases that are due --- */
 
 SCENE_CASE(due, scene_one_node);

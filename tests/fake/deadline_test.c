@@ -267,8 +267,10 @@ static const struct {
 } bad[] = {
     {{.struct_size = 3}, "struct_size is 3"},
     {{.struct_size = 1u << 30}, "struct_size is 1073741824"},
-    {{.struct_size = sizeof(redlock_call_options), .timeout_ms = -2}, "timeout_ms is -2"},
-    {{.struct_size = sizeof(redlock_call_options), .timeout_ms = INT64_MIN}, "timeout_ms is -9223372036854775808"},
+    {{.struct_size = sizeof(redlock_call_options)}, "the options are not initialised"},
+    {{.struct_size = REDLOCK_STRUCT_SIZE(redlock_call_options), .timeout_ms = -2}, "timeout_ms is -2"},
+    {{.struct_size = REDLOCK_STRUCT_SIZE(redlock_call_options), .timeout_ms = INT64_MIN},
+     "timeout_ms is -9223372036854775808"},
 };
 
 /* Nothing is done: a handle stays, and so does a client. */

@@ -177,7 +177,7 @@ redlock_lock *scene_lock(const char *resource);
 void scene_lock_and_release(const char *resource);
 
 /* Acquire options: the defaults, except for these fields. They live until the end of the enclosing block. */
-#define SCENE_WITH(...) (&(const redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), __VA_ARGS__})
+#define SCENE_WITH(...) REDLOCK_ACQUIRE_WITH(__VA_ARGS__)
 
 #define ck_assert_status(actual, expected)                                                                             \
     do {                                                                                                               \

@@ -239,26 +239,56 @@ TEST(client, a_smaller_struct_is_completed_with_defaults)
     given.ttl_ms = 500;
     given.node_timeout_ms = 70;
     given.drift_ppm = UINT32_MAX; /* beyond the size of this older header's struct: ignored */
-    given.struct_size = offsetof(redlock_options, drift_ppm);
+    given.struct_size = REDLOCK_STRUCT_SIZE(char[offsetof(redlock_options, drift_ppm)]);
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     ck_assert_uint_eq(completed.ttl_ms, 500);
     ck_assert_uint_eq(completed.node_timeout_ms, 70);
     ck_assert_uint_eq(completed.drift_ppm, 10000);
     ck_assert_str_eq(completed.client_name, "redlock");
-    ck_assert_uint_eq(completed.struct_size, sizeof completed);
+    ck_assert_uint_eq(completed.struct_size, REDLOCK_STRUCT_SIZE(redlock_options));
 }
 
 TEST(client, impossible_struct_size_is_refused)
 {
     given.struct_size = 0;
     assert_refused("struct_size is 0");
-    given.struct_size = sizeof(size_t) - 1;
+    given.struct_size = sizeof given; /* by hand: the other fields may be 0 instead of their defaults */
+    assert_refused("the options are not initialised");
+    given.struct_size = REDLOCK_STRUCT_SIZE(char[sizeof(size_t) - 1]);
     assert_refused("REDLOCK_OPTIONS_INIT");
-    given.struct_size = sizeof given + 1;
+    given.struct_size = REDLOCK_STRUCT_SIZE(char[sizeof given + 1]);
     assert_refused("no newer than the library");
-    given.struct_size = sizeof(size_t); /* a header with no other field */
+    given.struct_size = REDLOCK_STRUCT_SIZE(size_t); /* a header with no other field */
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     ck_assert_uint_eq(completed.ttl_ms, 10000);
+}
+
+/* The functions do what the macros do, in a struct of any size. */
+TEST(client, an_init_function_sets_the_defaults_and_no_more_bytes)
+{
+    const redlock_options defaults = REDLOCK_OPTIONS_INIT;
+    const redlock_acquire_options acquire_defaults = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    const redlock_call_options call_defaults = REDLOCK_CALL_OPTIONS_INIT;
+    redlock_acquire_options acquire;
+    redlock_call_options call;
+    char larger[2 * sizeof given];
+    redlock_options_init(&given, sizeof given);
+    redlock_acquire_options_init(&acquire, sizeof acquire);
+    redlock_call_options_init(&call, sizeof call);
+    ck_assert_uint_eq(given.struct_size, defaults.struct_size);
+    ck_assert_uint_eq(given.node_timeout_ms, defaults.node_timeout_ms);
+    ck_assert_str_eq(given.marker_key, defaults.marker_key);
+    ck_assert_mem_eq(&acquire, &acquire_defaults, sizeof acquire);
+    ck_assert_mem_eq(&call, &call_defaults, sizeof call);
+    memset(&given, 0x55, sizeof given);
+    redlock_options_init(&given, offsetof(redlock_options, drift_ppm)); /* of an older header */
+    ck_assert_uint_eq(given.drift_ppm, 0x55555555);
+    ck_assert_uint_eq(given.ttl_ms, defaults.ttl_ms);
+    ck_assert_int_eq(read_given(), REDLOCK_OK);
+    redlock_options_init((redlock_options *)(void *)larger, sizeof larger); /* of a newer one */
+    memcpy(&given, larger, sizeof given);
+    assert_refused("no newer than the library");
+    redlock_options_init(NULL, sizeof given);
 }
 
 /* --- Acquire options --- */
@@ -304,7 +334,7 @@ TEST(acquire, an_older_acquire_takes_the_rest_from_the_client)
 {
     asked.wait_ms = INT64_MAX;
     asked.ttl_ms = UINT32_MAX;
-    asked.struct_size = offsetof(redlock_acquire_options, ttl_ms);
+    asked.struct_size = REDLOCK_STRUCT_SIZE(char[offsetof(redlock_acquire_options, ttl_ms)]);
     ck_assert_int_eq(read_asked(), REDLOCK_OK);
     ck_assert_uint_eq(answered.ttl_ms, 700);
 }
@@ -330,13 +360,14 @@ static const struct {
     {"ttl_ms is 60", {.ttl_ms = 60}}, /* less than the client's minimum validity */
     {"wait_ms is -2; it must be 0, more, or REDLOCK_FOREVER", {.wait_ms = -2}},
     {"wait_ms is -9223372036854775808", {.wait_ms = INT64_MIN}},
-    {"REDLOCK_ACQUIRE_OPTIONS_INIT", {.struct_size = sizeof(redlock_acquire_options) + 8}},
+    {"no newer than the library", {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options) + 8}},
+    {"REDLOCK_ACQUIRE_OPTIONS_INIT", {.struct_size = sizeof(redlock_acquire_options)}},
 };
 
 TEST_ROWS(acquire, an_acquire_does_not_contradict_itself, ROWS(contradictions))
 {
     asked = contradictions[_i].options;
-    asked.struct_size = asked.struct_size ? asked.struct_size : sizeof asked;
+    asked.struct_size = asked.struct_size ? asked.struct_size : REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     ck_assert_int_eq(read_asked(), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(strstr(result.text, contradictions[_i].text));
 }

@@ -2,6 +2,8 @@
 #include "src/core/result.h"
 #include "support/test.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +43,21 @@ TEST_ROWS(results, every_status_has_its_name_and_its_own_sentence, ROWS(statuses
     ck_assert_str_eq(redlock_status_name(statuses[_i].value), statuses[_i].name);
     for (int other = 0; other < _i; other++)
         ck_assert_str_ne(redlock_status_text(statuses[_i].value), redlock_status_text(statuses[other].value));
+}
+
+/* Each has an errno of its own, and only success is 0. */
+TEST_ROWS(results, every_status_has_its_own_errno, ROWS(statuses))
+{
+    ck_assert_int_eq(redlock_status_errno(statuses[_i].value) == 0, statuses[_i].value == REDLOCK_OK);
+    for (int other = 0; other < _i; other++)
+        ck_assert_int_ne(redlock_status_errno(statuses[_i].value), redlock_status_errno(statuses[other].value));
+}
+
+TEST(results, a_number_that_is_no_status_is_an_invalid_one)
+{
+    static const int numbers[] = {1, -REDLOCK_STATUSES, INT_MIN, INT_MAX};
+    for (int i = 0; i < ROWS(numbers); i++)
+        ck_assert_int_eq(redlock_status_errno(numbers[i]), EINVAL);
 }
 
 static const char *const losses[] = {"", "expired", "gone", "clock", "closed"};

@@ -77,7 +77,7 @@ static bool take_turn(struct contender *contender, redlock_client *client)
     const redlock_name also = {keys[taken[1]], 0};
     redlock_acquire_options options = contest->options;
     redlock_lock *lock;
-    options.struct_size = sizeof options;
+    options.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     options.wait_ms = REDLOCK_FOREVER;
     options.shared = contest->readers && rand_r(&contender->seed) % 4 != 0;
     options.also = &also;

@@ -32,12 +32,16 @@ static const redlock_name also = {real_key("full-too"), 0};
 /* The kinds of locks, each with a different script. */
 static const redlock_acquire_options kinds[] = {
     REDLOCK_ACQUIRE_OPTIONS_INIT,
-    {.struct_size = sizeof(redlock_acquire_options), .fence = 1},
-    {.struct_size = sizeof(redlock_acquire_options), .shared = 1},
-    {.struct_size = sizeof(redlock_acquire_options), .also = &also, .also_count = 1},
-    {.struct_size = sizeof(redlock_acquire_options), .also = &also, .also_count = 1, .fence = 1},
-    {.struct_size = sizeof(redlock_acquire_options), .permits = 3},
-    {.struct_size = sizeof(redlock_acquire_options), .shared = 1, .fence = 1, .also = &also, .also_count = 1},
+    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .fence = 1},
+    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .shared = 1},
+    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .also = &also, .also_count = 1},
+    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .also = &also, .also_count = 1, .fence = 1},
+    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .permits = 3},
+    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options),
+     .shared = 1,
+     .fence = 1,
+     .also = &also,
+     .also_count = 1},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 

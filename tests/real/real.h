@@ -74,7 +74,8 @@ int real_run(Suite *suite, bool needs_control);
     } while (0)
 
 /* Acquire options with these fields: REAL_WITH(.ttl_ms = 500, .fence = 1). */
-#define REAL_WITH(...) (&(redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), __VA_ARGS__})
+#define REAL_WITH(...)                                                                                                 \
+    (&(redlock_acquire_options){.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), __VA_ARGS__})
 
 /* Waits until the condition is true, and runs the face's loop meanwhile, if face is not NULL. */
 #define real_until(face, condition)                                                                                    \

@@ -129,11 +129,11 @@ static void hold_each_kind(struct face *face, struct face *other)
 {
     static const redlock_name second = {RESOURCE "-2", 0};
     const redlock_acquire_options kinds[] = {
-        {.struct_size = sizeof kinds[0]},
-        {.struct_size = sizeof kinds[0], .fence = 1},
-        {.struct_size = sizeof kinds[0], .shared = 1},
-        {.struct_size = sizeof kinds[0], .permits = 1},
-        {.struct_size = sizeof kinds[0], .fence = 1, .also = &second, .also_count = 1},
+        {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options)},
+        {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .fence = 1},
+        {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .shared = 1},
+        {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .permits = 1},
+        {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .fence = 1, .also = &second, .also_count = 1},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         hold(face, other, kinds[i]);

@@ -8,7 +8,8 @@
 
 enum { PERMITS = 3 };
 
-static const redlock_acquire_options permit = {.struct_size = sizeof permit, .permits = PERMITS};
+static const redlock_acquire_options permit = {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options),
+                                               .permits = PERMITS};
 
 static redlock_lock *take(struct face *face)
 {

@@ -155,7 +155,7 @@ struct wish {
     {                                                                                                                  \
         letters,                                                                                                       \
         {                                                                                                              \
-            .struct_size = sizeof(redlock_acquire_options), __VA_ARGS__                                                \
+            .struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), __VA_ARGS__                                   \
         }                                                                                                              \
     }
 #define OWN_LOCK "can never be granted: this owner holds '" A "'"

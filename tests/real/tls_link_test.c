@@ -6,6 +6,7 @@
 #include "support/fake_server.h"
 
 #include "src/client/client.h"
+#include "src/core/core.h"
 #include "src/core/memory.h"
 #include "src/link/link.h"
 
@@ -345,8 +346,8 @@ TEST_ROWS(link, a_link_that_a_read_has_written_is_not_to_be_flushed, 2)
     struct rl_writes writes = {.loop = loop, .allocator = &allocator, .owner = &owner};
     struct rl_link link = {.type = NULL};
     struct rl_tls *tls;
-    options.allocator = allocator;
-    real_status(rl_tls_create(&options, &tls, &result), REDLOCK_OK, &result);
+    const struct rl_core core = {.allocator = allocator, .options = options};
+    real_status(rl_tls_create(&core, &tls, &result), REDLOCK_OK, &result);
     ck_assert(rl_link_init(&link, &writes, RL_OUTPUT_FIRST));
     tls_relay_hold(relay, true);
     open_link(&link, tls, tls_relay_port(relay));

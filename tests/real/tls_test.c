@@ -442,4 +442,56 @@ TEST(files, options_of_tls_do_not_matter_without_it)
     open_face("127.0.0.1:1");
 }
 
+static atomic_uint unusable;
+
+static void note_unusable_files(int level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level == REDLOCK_LOG_WARNING && strstr(line, "changed files cannot be used") && strstr(line, "tls_key_file"))
+        atomic_fetch_add(&unusable, 1);
+}
+
+static bool is_reported(void *arg)
+{
+    (void)arg;
+    return atomic_load(&unusable) > 0;
+}
+
+static bool is_refused(void *arg)
+{
+    (void)arg;
+    return face_ready(face, 0, &result) == REDLOCK_MISCONFIGURED;
+}
+
+static void break_connections(void)
+{
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        cluster_command(cluster, i, NULL, 0, "CLIENT", "KILL", "TYPE", "normal", NULL);
+}
+
+/* A client certificate is renewed while a lock is held. */
+TEST(files, changed_files_are_read_at_the_next_connect)
+{
+    start((struct peer){.count = NODES, .asks = true});
+    make_client_certificates();
+    certificates_run("cp client.pem used.pem && cp client.key used.key");
+    present("used.pem", "used.key");
+    options.log = note_unusable_files;
+    options.backoff_max_ms = 50;
+    atomic_store(&unusable, 0);
+    open_face(nodes_at("rediss://", "127.0.0.1"));
+    redlock_lock *lock = held_acquire(face, "resource", NULL);
+    certificates_run("cp foreign.pem used.pem"); /* its key is not there yet: the certificate before stays in use */
+    break_connections();
+    ck_assert(face_wait(face, is_reported, NULL, SOON_MS));
+    ck_assert(face_wait_all_ready(face));
+    certificates_run("cp foreign.key used.key"); /* both, and the servers refuse them */
+    break_connections();
+    ck_assert(face_wait(face, is_refused, NULL, SOON_MS));
+    certificates_run("cp client.pem used.pem && cp client.key used.key");
+    ck_assert(face_wait_all_ready(face));
+    held_release(face, &lock);
+    held_close(face);
+}
+
 REAL_PROGRAM("tls")

@@ -492,7 +492,7 @@ TEST_ROWS(turns, free_lock_is_left_to_waiters_by_what_waits, ROWS(attempts))
 {
     const struct attempt *attempt = &attempts[_i];
     redlock_acquire_options how = attempt->how;
-    how.struct_size = sizeof how;
+    how.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     put_waiter(attempt->has_writer ? NODES : 1, true);                     /* an entry counts only on a majority */
     real_command(attempt->has_writer ? NODES : 1, "SET", FREE, "0", NULL); /* as beside every entry */
     ck_assert_int_eq(try_once(open_here(), how) == REDLOCK_OK, attempt->overtakes);
@@ -540,7 +540,7 @@ static void *take_terms(void *arg)
     struct rival *rival = arg;
     redlock_acquire_options options = rotating.how->how;
     struct timespec hold = test_timespec((uint64_t)rotating.how->hold_ms * MS);
-    options.struct_size = sizeof options;
+    options.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     options.wait_ms = REDLOCK_FOREVER;
     options.shared = rotating.how->readers && rival->number % 2;
     while (rival->status == REDLOCK_OK && atomic_load(&rotating.begun) < rotating.how->terms) {
@@ -579,7 +579,7 @@ TEST_LONG_ROWS(turns, holders_that_acquire_again_at_once_rotate, ROWS(rotations)
     rotating.how = &rotations[_i];
     atomic_store(&rotating.begun, 0);
     redlock_acquire_options how = rotating.how->how;
-    how.struct_size = sizeof how;
+    how.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     how.wait_ms = REAL_SOON_MS;
     waiter_start(&first, open_here(), KEY, how);
     waiter_finish(&first);
@@ -825,7 +825,7 @@ enum { AT_LEAST_MS = 600 };
 
 static redlock_acquire_options kept_options(redlock_acquire_options options)
 {
-    options.struct_size = sizeof options;
+    options.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     options.reentry = REDLOCK_REENTRY_NEVER;
     return options;
 }

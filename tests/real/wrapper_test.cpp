@@ -117,6 +117,7 @@ TEST(words, a_status_is_an_error_code)
     ck_assert(make_error_code(status::cancelled) == std::errc::operation_canceled);
     ck_assert(make_error_code(status::invalid) == std::errc::invalid_argument);
     ck_assert(make_error_code(status::no_memory) == std::errc::not_enough_memory);
+    ck_assert(held == std::errc::device_or_resource_busy);
     ck_assert(held != std::errc::timed_out);
 }
 

@@ -9,6 +9,7 @@ const struct cli_command *const cli_commands[] = {
     &cli_command_extend,
     &cli_command_release,
     &cli_command_status,
+    &cli_command_list,
     &cli_command_doctor,
     &cli_command_bench,
     &cli_command_trust,

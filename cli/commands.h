@@ -8,6 +8,7 @@ extern const struct cli_command cli_command_acquire;
 extern const struct cli_command cli_command_bench;
 extern const struct cli_command cli_command_doctor;
 extern const struct cli_command cli_command_extend;
+extern const struct cli_command cli_command_list;
 extern const struct cli_command cli_command_local;
 extern const struct cli_command cli_command_release;
 extern const struct cli_command cli_command_run;

@@ -1,6 +1,7 @@
 #include "json.h"
 
 #include <redlock/redlock.h>
+#include <time.h>
 
 #include <assert.h>
 #include <stdio.h>
@@ -124,4 +125,18 @@ void cli_json_escaped(const char *key, const char *bytes)
 
     redlock_escape(bytes, 0, text, sizeof(text));
     cli_json_text(key, text);
+}
+
+void cli_json_holder(const redlock_holder *holder)
+{
+    char since[32];
+    struct tm utc;
+    time_t then = (time_t)holder->since_s;
+
+    cli_json_text("token", holder->token);
+    if (*holder->label == '\0')
+        return;
+    cli_json_text("label", holder->label);
+    if (gmtime_r(&then, &utc) != NULL && strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
+        cli_json_text("since", since);
 }

@@ -2,6 +2,8 @@
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
 
+#include <redlock/redlock.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +17,9 @@ void cli_json_text(const char *key, const char *text);
 void cli_json_number(const char *key, int64_t number);
 void cli_json_bool(const char *key, bool value);
 void cli_json_null(const char *key);
+
+/* token; and label and since, if the token has them. */
+void cli_json_holder(const redlock_holder *holder);
 
 /* A resource's name in the form of redlock_escape(). */
 void cli_json_escaped(const char *key, const char *bytes);

@@ -60,20 +60,6 @@ static void write_left(int64_t left_ms)
         cli_json_number("remaining_ms", left_ms);
 }
 
-static void write_holder(const redlock_holder *holder)
-{
-    char since[32];
-    struct tm utc;
-    time_t then = (time_t)holder->since_s;
-
-    cli_json_text("token", holder->token);
-    if (*holder->label == '\0')
-        return;
-    cli_json_text("label", holder->label);
-    if (gmtime_r(&then, &utc) != NULL && strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
-        cli_json_text("since", since);
-}
-
 static void write_node(const redlock_node_state *state, const redlock_node_result *result)
 {
     bool answered = state->remaining_ms >= 0;
@@ -84,7 +70,7 @@ static void write_node(const redlock_node_state *state, const redlock_node_resul
     cli_json_text("state", !answered ? "unknown" : state->remaining_ms > 0 ? "held" : "free");
     if (state->remaining_ms > 0) {
         redlock_holder_read(state->token, &holder);
-        write_holder(&holder);
+        cli_json_holder(&holder);
         write_left(state->remaining_ms);
     }
     if (answered && state->waiters >= 0)
@@ -100,7 +86,7 @@ static void write_look(const struct look *look)
     cli_json_escaped("resource", look->resource);
     cli_json_text("state", word_for(look));
     if (look->state.locked) {
-        write_holder(&look->state.holder);
+        cli_json_holder(&look->state.holder);
         write_left(look->state.remaining_ms);
     }
     if (look->state.permits_taken > 0)

@@ -887,6 +887,36 @@ REDLOCK_API int redlock_query(redlock_client *client, const char *resource, size
 REDLOCK_API int redlock_query_async(redlock_client *client, const char *resource, size_t size,
                                     const redlock_call_options *options, redlock_query_callback callback, void *arg);
 
+enum redlock_kind { REDLOCK_KIND_LOCK = 0, REDLOCK_KIND_READER = 1, REDLOCK_KIND_PERMIT = 2 };
+
+/* A lock on one node; of a shared lock one of its readers, of a semaphore one of its permits. Lives for the call. */
+typedef struct redlock_found {
+    redlock_name resource;
+    int32_t kind;         /* enum redlock_kind */
+    int32_t permit;       /* the permit's number, from 0 */
+    int32_t waiters;      /* in the node's queue; -1: not permitted */
+    int64_t remaining_ms; /* until it expires, or the reader's end; REDLOCK_STATE_NO_EXPIRY */
+    redlock_holder holder;
+} redlock_found;
+
+/* Runs on the client's loop thread, one at a time. Must not block, and must not call the library except
+ * redlock_escape() and redlock_holder_read(). */
+typedef void (*redlock_scan_callback)(const redlock_found *found, void *arg);
+
+/*
+ * Finds the locks on one node, 0 to redlock_nodes() - 1, whose resources match a pattern as in Redis' KEYS; NULL: all.
+ * Reads a few keys at a time, so that other clients' commands are not delayed. Without a prefix, locks of other
+ * libraries are left out: nothing tells them from other values. A lock is held if a majority of the nodes has its token;
+ * one that is acquired or released during the scan may be missing, and one may be found twice. Needs the right +scan.
+ * found: called for each lock, before the operation ends. Returns OK (the node was read), NO_QUORUM (it cannot be
+ * reached), MISCONFIGURED (not permitted), TIMED_OUT, CANCELLED, INVALID, NO_MEMORY.
+ */
+REDLOCK_API int redlock_scan(redlock_client *client, uint32_t node, const char *pattern, redlock_scan_callback found,
+                             void *found_arg, const redlock_call_options *options, redlock_result *result);
+REDLOCK_API int redlock_scan_async(redlock_client *client, uint32_t node, const char *pattern,
+                                   redlock_scan_callback found, void *found_arg, const redlock_call_options *options,
+                                   redlock_callback callback, void *arg);
+
 /*
  * redlock_cancel() ends every operation that has this cancellation in its options, those in progress and those started
  * later, with REDLOCK_CANCELLED: an acquire is undone on the nodes, a release goes on in the background. It stays cancelled until redlock_cancellation_reset(),

@@ -1110,6 +1110,29 @@ class client
         return state;
     }
 
+    /* The locks on one node whose resources match a pattern: see redlock_scan(). found runs on the client's thread; an
+     * exception that it throws is dropped. */
+    void scan(std::uint32_t node, const std::string &pattern,
+              const std::function<void(const redlock_found &)> &found) const
+    {
+        result result;
+        if (!scan(node, pattern, found, result))
+            throw error("scan", result);
+    }
+    bool scan(std::uint32_t node, const std::string &pattern, const std::function<void(const redlock_found &)> &found,
+              result &result) const noexcept
+    {
+        const redlock_scan_callback call = [](const redlock_found *lock, void *arg) noexcept {
+            try {
+                (*static_cast<const std::function<void(const redlock_found &)> *>(arg))(*lock);
+            } catch (...) {
+            }
+        };
+        return redlock_scan(native_handle(), node, pattern.c_str(), call,
+                            const_cast<std::function<void(const redlock_found &)> *>(&found), nullptr,
+                            &result) == REDLOCK_OK;
+    }
+
     /* Whether this client holds a valid lock on the resource. Sends no request. */
     bool held_by_me(std::string_view resource) const noexcept
     {

@@ -410,6 +410,21 @@ int redlock_query_async(redlock_client *client, const char *resource, size_t siz
     return start(&rl_query, ON_RESOURCE(.size = size, LIMITS), to_state(callback, arg));
 }
 
+int redlock_scan(redlock_client *client, uint32_t node, const char *pattern, redlock_scan_callback found,
+                 void *found_arg, const redlock_call_options *options, redlock_result *result)
+{
+    return wait_for(&rl_scan,
+                    ON_CLIENT(.resource = pattern, .node = node, .found = found, .found_arg = found_arg, LIMITS),
+                    (struct wanted){.result = result});
+}
+
+int redlock_scan_async(redlock_client *client, uint32_t node, const char *pattern, redlock_scan_callback found,
+                       void *found_arg, const redlock_call_options *options, redlock_callback callback, void *arg)
+{
+    return start(&rl_scan, ON_CLIENT(.resource = pattern, .node = node, .found = found, .found_arg = found_arg, LIMITS),
+                 to_result(callback, arg));
+}
+
 /* ----------------------------------------------------------------------------------------------------------- close */
 
 int redlock_close_async(redlock_client **client, const redlock_call_options *options, redlock_callback callback,

@@ -47,6 +47,9 @@ struct rl_arguments {
     size_t size;     /* of the resource; of an acquire or adopt it is in the options */
     int64_t wait_ms; /* of a ready; other operations have theirs in `call` */
     uint32_t ttl_ms;
+    uint32_t node; /* of a scan, and where its locks go */
+    redlock_scan_callback found;
+    void *found_arg;
     const redlock_acquire_options *options; /* of an acquire or adopt, as far as the caller's header knows them */
     redlock_call_options call;              /* the same of any other function; not checked yet */
     struct rl_caller caller;
@@ -94,7 +97,7 @@ struct rl_operation_type {
 };
 
 extern const struct rl_operation_type rl_ready, rl_acquire, rl_adopt, rl_extend, rl_release, rl_release_token, rl_trust,
-    rl_inspect, rl_query, rl_watch;
+    rl_inspect, rl_query, rl_scan, rl_watch;
 
 /* The deadline and the cancellation, which most operations do not have, come last: with many operations in flight each
  * cache line of one is a miss. */

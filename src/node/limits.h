@@ -70,7 +70,9 @@ _Static_assert(RL_FENCE_FAR_S * 1000000ull == QUORUM_FENCE_FAR, "nodes and clien
 
 /* Bytes of a holder's token that a refusal names: one more than a client shows. */
 #define RL_TOKEN_SHOWN 129
-_Static_assert(RL_TOKEN_SHOWN == REDLOCK_TOKEN_MAX + 1, "a longer token is seen to be longer");
+#define RL_TOKEN_LAST  128
+_Static_assert(RL_TOKEN_SHOWN == RL_TOKEN_LAST + 1 && RL_TOKEN_LAST == REDLOCK_TOKEN_MAX,
+               "a longer token is seen to be longer");
 
 /* The answers of release.lua, and of free.lua, which does not say that clients wait. */
 #define RL_KEY_NOT_OURS    0

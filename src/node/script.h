@@ -14,6 +14,7 @@ enum rl_script_id {
     RL_SCRIPT_GRANT,
     RL_SCRIPT_KEEP,
     RL_SCRIPT_FREE,
+    RL_SCRIPT_LIST,
     RL_SCRIPTS
 };
 

@@ -1,6 +1,8 @@
 /* redlock status: how it presents the nodes' replies, for people, for programs and on a terminal. */
 #include "scene.h"
 
+#include "support/server_program.h"
+
 #include <signal.h>
 
 enum { NODES = 5, QUORUM = 3 };
@@ -148,6 +150,52 @@ TEST(shared_nodes, key_that_is_no_lock_is_called_so)
     scene_delete(key);
 }
 
+/* --- list --- */
+
+static void set_everywhere(const char *key, const char *value)
+{
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert(real_foreign_set(i, key, value));
+}
+
+#define DIGITS "0123456789abcdef0123456789abcdef01234567"
+
+TEST(shared_nodes, every_lock_reader_and_permit_that_a_majority_has_is_listed)
+{
+    struct program *held = run_with("--label deploy@web-3:4711", "'test:listed/a b'");
+    struct program *first = run_with("--shared", "test:listed/read"),
+                   *second = run_with("--shared", "test:listed/read");
+    struct program *permit = run_with("--permits 3", "test:listed/pool");
+    set_everywhere("test:listed/value", "of another program");
+    set_everywhere("test:listed/bare", DIGITS);
+    set_everywhere("test:listed/bell", DIGITS "/1/\033[2J");   /* like our token, with a control byte */
+    ck_assert(real_foreign_set(0, "test:listed/few", DIGITS)); /* a minority */
+    ck_assert(real_foreign_set(1, "test:listed/few", DIGITS));
+    struct program *list = program_exits(program_run("list 'test:listed/*' --json"), 0);
+    ck_assert_str_eq(program_errors(list), "");
+    json_is(list, "[.locks[] | .resource + \" \" + .kind] | join(\",\")",
+            "test:listed/a b lock,test:listed/bare lock,test:listed/bell lock,test:listed/pool permit,"
+            "test:listed/read reader,test:listed/read reader");
+    json_is(list, ".locks[0] | [.label, .held_on, .waiters] | join(\" \")", "deploy@web-3:4711 5 0");
+    json_is(list, "[.nodes_read, .quorum] | join(\" \")", "5 3");
+    json_is(list, "[.locks[] | select(.remaining_ms > 0)] | length", "6");
+    list = program_exits(program_run("list 'test:listed/a?b'"), 0);
+    program_output_has(list, "'test:listed/a b' held by deploy@web-3:4711 since ");
+    ck_assert_uint_eq(program_count(list, "\n"), 1);
+    list = program_exits(program_run("list test:listed/bell"), 0);
+    program_output_has(list, "by token " DIGITS "/1/\\x1b[2J, for ");
+    program_output_has(program_exits(program_run("list test:listed/pool"), 0), "' permit ");
+    program_terminates(held);
+    program_terminates(first);
+    program_terminates(second);
+    program_terminates(permit);
+    ck_assert_str_eq(program_output(program_exits(program_run("list test:listed/read"), 0)), "");
+    scene_delete("test:listed/value");
+    scene_delete("test:listed/bare");
+    scene_delete("test:listed/bell");
+    scene_delete("test:listed/few");
+}
+
 /* The rows of the terminal, and how many of four free locks are shown, with their five nodes or without. */
 static const struct {
     int rows;
@@ -226,6 +274,23 @@ TEST(own_nodes, interrupt_during_a_query_prevents_the_pause)
     program_signal(watch, SIGINT);
     program_exits(watch, -SIGINT);
     cluster_repair(cluster);
+}
+
+/* A majority suffices. The user needs a right that locks do not need. */
+TEST(own_nodes, a_list_names_nodes_and_rights_that_it_lacks)
+{
+    struct program *run = run_with("--ttl 30s", "test:listed");
+    if (server_program_has(SERVER_ACL)) {
+        real_command(NODES, "ACL", "SETUSER", "default", "-scan", NULL);
+        program_errors_have(program_exits(program_run("list"), MISCONFIGURED), "the user lacks +scan");
+        real_command(NODES, "ACL", "SETUSER", "default", "+scan", NULL);
+    }
+    cluster_kill(cluster, 0);
+    struct program *list = program_exits(program_run("list"), 0);
+    program_errors_have(list, " is not read: ");
+    program_output_has(list, "'test:listed' held by ");
+    cluster_repair(cluster);
+    program_terminates(run);
 }
 
 REAL_PROGRAM("cli_status")

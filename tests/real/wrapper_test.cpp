@@ -167,6 +167,9 @@ TEST(lock, a_lock_ends_with_its_scope)
         const redlock::state state = client.query(key);
         ck_assert(state.locked && state.held_by_me && state.remaining() > 50s &&
                   state.holder().token() == lock.token());
+        std::string found;
+        client.scan(0, std::string(key), [&](const redlock_found &one) { found = one.holder.token; });
+        ck_assert(found == lock.token() && redlock::holder(found).since() > std::chrono::system_clock::now() - 10min);
     }
     ck_assert(!client.held_by_me(key) && real_nothing_left(nullptr));
 }

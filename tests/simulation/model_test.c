@@ -445,6 +445,8 @@ static const char *const script_words[RL_SCRIPTS][6] = {
     [RL_SCRIPT_RELEASES] = {"1 L T 0|1", "2 lock other T T 00|01", "3 lock other a_third T T T 000|010",
                             "2 L L T T 00|10"},
     [RL_SCRIPT_QUERY] = {"1 L"},
+    [RL_SCRIPT_LIST] = {"3 L lock:redlock:queue lock:redlock:alive", "6 lock lock:redlock:queue lock:redlock:alive "
+                                                                     "other other:redlock:queue other:redlock:alive"},
     [RL_SCRIPT_EXTEND] = {"1 lock T M", "1 L T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
     [RL_SCRIPT_HEAL] = {"1 lock T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
     [RL_SCRIPT_GUARD] = {"1 redlock:marker |*|* aa_0_e0_0|aa_0_0_1 |1|0 30000|60000 5|5|3 new|trusted "

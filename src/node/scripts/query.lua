@@ -13,20 +13,7 @@ if type(holder) == 'table' and holder.err then
   end
   holder = is_open(KEYS[1]) and RL_HOLDER_READERS or RL_HOLDER_FOREIGN
 end
-local waiters = 0
-local queue = redis.pcall('ZRANGE', KEYS[1] .. RL_QUEUE_SUFFIX, 0, -1)
-if queue.err then
-  waiters = -1
-elseif #queue > 0 then
-  for first = 1, #queue, 50 do
-    local last = math.min(first + 49, #queue)
-    for _, entry in ipairs(call('HMGET', KEYS[1] .. RL_ALIVE_SUFFIX, unpack(queue, first, last))) do
-      if (tonumber(string.sub(entry or '', 1, 15)) or 0) >= now then
-        waiters = waiters + 1
-      end
-    end
-  end
-end
+-- include waiters
 local names, taken = {}, {}
 for number = 0, RL_SLOT_LAST do -- the most that a semaphore may have: only its users know the number
   names[number + 1] = KEYS[1] .. RL_SLOT_INFIX .. number
@@ -37,4 +24,4 @@ for i, token in ipairs(redis.pcall('MGET', unpack(names))) do
     taken[#taken + 1] = token
   end
 end
-return {holder, call('PTTL', KEYS[1]), waiters, taken}
+return {holder, call('PTTL', KEYS[1]), waiters_of(KEYS[1] .. RL_QUEUE_SUFFIX, KEYS[1] .. RL_ALIVE_SUFFIX), taken}

@@ -13,7 +13,7 @@ make_packages() { # DIRECTORY COMMAND...
   local directory=$1
   shift
   mkdir "$directory"
-  "$@" env REDLOCK_SKIP_PACKAGES=1 CC="$cc" TMPDIR="$directory" bash "$project/scripts/package.sh" --output "$directory/debs" >"$directory/log" 2>&1 ||
+  "$@" env REDLOCK_SKIP_PACKAGES=1 TMPDIR="$directory" bash "$project/scripts/package.sh" --output "$directory/debs" >"$directory/log" 2>&1 ||
     { tail -n 40 "$directory/log"; die "scripts/package.sh failed"; }
 }
 make_packages "$work/one" env TZ=UTC

@@ -217,10 +217,9 @@ static void signal_process(const struct process *process, const int *numbers, si
 
     bool same = read_process(process->id.pid, &now) && now.id.started == process->id.started;
     for (size_t i = 0; same && i < count; i++)
-        if (descriptor >= 0)
-            syscall(SYS_pidfd_send_signal, descriptor, numbers[i], NULL, 0);
-        else
-            kill(process->id.pid, numbers[i]); /* Linux before 5.3, or no descriptor is left */
+        /* Linux before 5.3 has no such calls, or no descriptor is left. */
+        if (descriptor < 0 || (syscall(SYS_pidfd_send_signal, descriptor, numbers[i], NULL, 0) != 0 && errno == ENOSYS))
+            kill(process->id.pid, numbers[i]);
     if (descriptor >= 0)
         close(descriptor);
 }

@@ -4,10 +4,7 @@
 #include "support/clock.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -219,28 +216,13 @@ TEST(keeper, a_keeper_of_a_lock_that_is_not_obtained_ends)
     scene_delete(NAME);
 }
 
-/* For this process and its children: as before Linux 5.9. */
-static void take_close_range_away(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-}
-
-/* An inherited pipe would never end, and an inherited directory could not be unmounted. Also without close_range(2): the
- * last row, because it is gone for good. */
+/* An inherited pipe would never end, and an inherited directory could not be unmounted. Also without close_range(2), which
+ * came with Linux 5.9. */
 TEST_ROWS(keeper, keeper_keeps_no_descriptor_or_directory_of_its_parent, 2)
 {
     static const char *const links[][2] = {
         {"cwd", "/"}, {"fd/0", "/dev/null"}, {"fd/1", "/dev/null"}, {"fd/2", "/dev/null"}};
-    if (_i == 1)
-        take_close_range_away();
+    program_setting.newest_call = _i == 1 ? SYS_close_range - 1 : 0;
     /* The pipe ends, so neither the keeper nor its watchdog has it, and the shell ends. */
     pid_t keeper = keeper_of(program_shell("$R acquire " NAME " --for %d --loss-signal USR1 --json 9>&1 2>&1 | cat",
                                            (int)program_pid(process)));
@@ -251,6 +233,13 @@ TEST_ROWS(keeper, keeper_keeps_no_descriptor_or_directory_of_its_parent, 2)
     }
     ck_assert_int_eq(getsid(keeper), keeper);
     terminate(keeper);
+}
+
+TEST(keeper, before_linux_5_3_no_lock_is_acquired_for_a_process)
+{
+    program_setting.newest_call = SYS_pidfd_open - 1;
+    program_refuses(program_run("acquire " NAME " --for %d", (int)program_pid(process)), SYSTEM,
+                    "use Linux 5.3 or later");
 }
 
 REAL_PROGRAM("cli_keeper")

@@ -20,6 +20,7 @@ extern struct program_setting {
     const char *nodes;  /* REDLOCK_NODES; NULL: not set */
     const char *config; /* REDLOCK_CONFIG; NULL: /dev/null */
     bool terminal;      /* in a separate session on a separate terminal, which gets standard output and error */
+    int newest_call;    /* system calls with a larger number are missing, as on an older kernel; 0: none is */
 } program_setting;
 
 struct program;

@@ -3,6 +3,7 @@
 
 #include "support/clock.h"
 #include "support/process.h"
+#include "support/temp_dir.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -450,6 +451,44 @@ TEST(shared_nodes, a_delegated_control_group_ends_with_the_lock)
     program_exits(program, LOST);
     ck_assert(program_is_gone(other));
     ck_assert_msg(rmdir(group) == 0, "the command's group is left");
+}
+
+/* A directory in the place of the control groups: a delegated group without cgroup.kill, as before Linux 5.14. NULL:
+ * this system has no groups of version 2, or the user no right to mark it. */
+static char *make_older_group(const char *root)
+{
+    char line[256];
+    char *own = NULL;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    while (own == NULL && file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "0::", 3) == 0)
+            own = program_text("%s%.*s", root, (int)strcspn(line + 3, "\n"), line + 3);
+    if (file != NULL)
+        fclose(file);
+    if (own == NULL)
+        return NULL;
+    program_exits(program_shell("mkdir -p '%s'", own), 0);
+    return setxattr(own, "trusted.delegate", "1", 1, 0) == 0 ? own : NULL;
+}
+
+TEST(shared_nodes, on_an_older_kernel_too_the_command_ends_with_the_lock)
+{
+    const char *root = temp_dir_path(temp_dir_make());
+    real_note_descriptors();
+    const char *group = make_older_group(root);
+    program_setting.newest_call = SYS_pidfd_send_signal - 1;
+    struct program *program = program_shell(
+        "export STUBBORN='trap \"\" TERM; echo pid=$$; for i in $(seq 1000); do sleep 0.02; done'\n"
+        "set -- $R run " SHORT_TTL " " NAME " -- bash -c 'setsid --wait sh -c \"$STUBBORN\"'\n%s exec \"$@\"",
+        group == NULL
+            ? ""
+            : program_text("set -- unshare --mount sh -c 'mount --bind %s /sys/fs/cgroup && exec \"$@\"' sh \"$@\"\n",
+                           root));
+    pid_t escaped = program_number(program, "pid=");
+    scene_delete(NAME);
+    program_exits(program, LOST);
+    ck_assert(program_is_gone(escaped));
+    ck_assert_msg(group == NULL || rmdir(group) == 0, "the command's group is left");
 }
 
 static const char stubborn[] =

@@ -16,9 +16,9 @@
 #
 #   redlock_add_script_test(NAME name COMMAND ... [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT VAR=value...])
 #
-# REDLOCK_TEST_LAUNCHER is put before every test program, e.g. valgrind and its options.
+# REDLOCK_TEST_LAUNCHER is put before every test program, e.g. valgrind and its options; by default the emulator of a cross compilation.
 
-set(REDLOCK_TEST_LAUNCHER "" CACHE STRING "Command put before every test program, a list")
+set(REDLOCK_TEST_LAUNCHER "${CMAKE_CROSSCOMPILING_EMULATOR}" CACHE STRING "Command put before every test program, a list")
 
 find_program(REDLOCK_BASH bash REQUIRED)
 

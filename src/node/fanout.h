@@ -32,7 +32,8 @@ struct rl_fanout_type {
 };
 
 struct rl_fanout {
-    struct rl_sender sender;
+    /* Aligned as the structs that begin with it, also on 32-bit processors. */
+    _Alignas(uint64_t) struct rl_sender sender;
     const struct rl_fanout_type *type;
     struct rl_nodes *nodes;
     struct rl_request *request; /* one per node */

@@ -81,7 +81,9 @@ __attribute__((visibility("default"))) FILE *fopen(const char *restrict path, co
     return NULL;
 }
 
+#ifndef fopen64 /* in musl it is another name for fopen */
 __attribute__((visibility("default"))) FILE *fopen64(const char *restrict path, const char *restrict mode)
 {
     return fopen(path, mode);
 }
+#endif

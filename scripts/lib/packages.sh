@@ -10,6 +10,9 @@ packages_for() {
     neighbour) echo nodejs npm ;;
     valkey) echo valkey-server valkey-tools ;; # Debian 13 and later
     package) echo debhelper dpkg-dev lintian blhc ;;
+    static) echo gcc make cmake ninja-build musl-tools dpkg-dev debian-archive-keyring ;;
+    static-test) echo g++ ;;
+    static-try) echo redis-server redis-tools openssl ;;
     room) echo debootstrap debian-archive-keyring git ;;
     coverage) echo gcovr ;;
     model) echo gcc libc6-dev spin ;;
@@ -18,7 +21,7 @@ packages_for() {
     bench) echo redis-server redis-tools gnuplot-nox strace valgrind ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
-      echo "packages_for: no purpose '$1'; there are build, test, neighbour, valkey, package, room, coverage, model, demo, walk, bench and compose" >&2
+      echo "packages_for: no purpose '$1'; there are build, test, neighbour, valkey, package, static, static-test, static-try, room, coverage, model, demo, walk, bench and compose" >&2
       return 2
       ;;
   esac

@@ -278,9 +278,11 @@ int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const
 int cli_keeper_take(struct cli_keeper *keeper, const char *token)
 {
     struct report report = {.exit_status = CLI_SYSTEM, .text = "it has ended"};
+    char text[REDLOCK_TOKEN_SIZE] = "";
     ssize_t count;
 
-    if (send(keeper->link, token, REDLOCK_TOKEN_SIZE, MSG_NOSIGNAL) != REDLOCK_TOKEN_SIZE)
+    snprintf(text, sizeof(text), "%s", token); /* its memory may be shorter than a token can be */
+    if (send(keeper->link, text, sizeof(text), MSG_NOSIGNAL) != (ssize_t)sizeof(text))
         report.text[0] = '\0';
     do
         count = read(keeper->link, &report, sizeof(report));

@@ -155,10 +155,10 @@ TEST(shared_nodes, command_has_the_lock_in_its_environment)
     struct program *program = program_start("run '" NAME " \n\x01\xff$(date)' -- sh -c '%s'",
                                             "echo \"$REDLOCK_VALIDITY_MS $REDLOCK_TOKEN $REDLOCK_RESOURCE.\"; "
                                             "exec sleep 60");
-    char token[64];
+    char token[REDLOCK_TOKEN_SIZE];
     int validity_ms;
     program_shows(program, " " NAME " \n\x01\xff$(date).\n"); /* any bytes are a name */
-    ck_assert_int_eq(sscanf(program_output(program), "%d %63s", &validity_ms, token), 2);
+    ck_assert_int_eq(sscanf(program_output(program), "%d %119s", &validity_ms, token), 2);
     ck_assert_int_gt(validity_ms, 5000);
     ck_assert_int_lt(validity_ms, 10000);
     ck_assert(real_soon_shows(NULL, NAME " \n\x01\xff$(date)", token));

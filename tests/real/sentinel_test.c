@@ -2,6 +2,7 @@
  * is cut off from the Sentinels, and Sentinels that are silent, know no such name, or want a password. */
 #include "real/held.h"
 
+#include "support/allocator.h"
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/fixture.h"
@@ -338,6 +339,45 @@ TEST(useless, each_has_a_finding_that_names_it)
     ck_assert_uint_eq(held_node_status(face, 0).findings, 0);
     face_release(face, &lock, &result);
     held_close(face);
+}
+
+/* true: no allocation failed in this run, so k has passed the last one. */
+static bool live(size_t k)
+{
+    redlock_client *client = NULL;
+    redlock_lock *lock;
+    redlock_options options = options_of(SHORT_MAX_TTL_MS);
+    struct test_allocator *allocator = test_allocator_new();
+    options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
+    test_allocator_fail_at(allocator, k);
+    int status = redlock_connect(list_of(1, "", "m"), &options, &client, &result);
+    if (status == REDLOCK_OK) {
+        status = redlock_acquire(client, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result);
+        if (status == REDLOCK_OK)
+            redlock_release(&lock, NULL, NULL);
+        test_allocator_fail_at(allocator, 0);
+        redlock_close(&client, NULL, NULL);
+    }
+    bool flawless = test_allocator_failures(allocator) == 0;
+    ck_assert_msg(status == REDLOCK_OK || (status == REDLOCK_NO_MEMORY && !flawless), "allocation %zu failed: %s", k,
+                  redlock_status_name(status));
+    if (test_allocator_live(allocator) > 0)
+        test_allocator_list(allocator, stderr);
+    ck_assert_msg(test_allocator_live(allocator) == 0, "allocation %zu failed, and memory leaked", k);
+    test_allocator_free(allocator);
+    return flawless;
+}
+
+TEST(useless, no_allocation_that_fails_leaks_or_aborts)
+{
+    size_t k = 1;
+    redlock_options options = options_of(SHORT_MAX_TTL_MS);
+    start_groups(1, NULL);
+    held_open_trusted(BLOCKING_FACE, list_of(1, "", "m"), &options);
+    while (k < 1000 && !live(k))
+        k++;
+    ck_assert_uint_gt(k, 20); /* so allocations did fail */
+    ck_assert_uint_lt(k, 1000);
 }
 
 TEST(useless, node_needs_the_guard)

@@ -54,6 +54,9 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+#ifdef __cpp_lib_jthread
+#include <stop_token>
+#endif
 
 namespace redlock
 {
@@ -355,6 +358,13 @@ template <class Rep, class Period> milliseconds ceiling(std::chrono::duration<Re
     return std::chrono::ceil<milliseconds>(time);
 }
 
+/* The time left; 0 if it is over. */
+template <class Clock, class Duration> milliseconds until(std::chrono::time_point<Clock, Duration> deadline) noexcept
+{
+    const auto left = deadline - Clock::now();
+    return left.count() < 0 ? milliseconds(0) : ceiling(left);
+}
+
 inline const char *text(const std::string &value, const char *name)
 {
     if (std::strlen(value.c_str()) != value.size())
@@ -497,6 +507,86 @@ class cancellation
   private:
     redlock_cancellation *handle_ = nullptr;
 };
+
+/* How long a call may take, and what ends it early: redlock_call_options. A duration converts to options with this timeout,
+ * a time point to one that ends then, and (C++20) a std::stop_token to one that ends the call when a stop is requested:
+ * lock.release(100ms), client.query("stock", deadline). */
+struct call_options {
+    call_options() = default;
+    template <class Rep, class Period>
+    call_options(std::chrono::duration<Rep, Period> time)
+        : timeout(detail::ceiling(time)) // NOLINT: meant to be implicit
+    {
+    }
+    template <class Clock, class Duration>
+    call_options(std::chrono::time_point<Clock, Duration> deadline)
+        : timeout(detail::until(deadline)) // NOLINT: meant to be implicit
+    {
+    }
+#ifdef __cpp_lib_jthread
+    call_options(std::stop_token token) : stop(std::move(token)) // NOLINT: meant to be implicit
+    {
+    }
+    std::stop_token stop; /* together with a cancellation it is status::invalid */
+#endif
+    milliseconds timeout = forever;
+    const redlock::cancellation *cancellation = nullptr;
+};
+
+namespace detail
+{
+
+/* The library's options for one call, for its duration. */
+class native_call_options
+{
+  public:
+    native_call_options(redlock_client *client, const call_options &options)
+    {
+        if (options.timeout.count() < 0)
+            throw bad_argument("timeout: " + std::to_string(options.timeout.count()) + " ms is negative");
+        native.timeout_ms = options.timeout == forever ? REDLOCK_FOREVER : options.timeout.count();
+        if (options.cancellation)
+            native.cancellation = options.cancellation->native_handle();
+#ifdef __cpp_lib_jthread
+        if (!options.stop.stop_possible() || !client)
+            return;
+        if (options.cancellation)
+            throw bad_argument("stop and cancellation exclude each other; set one of them");
+        if (redlock_cancellation_create(client, &own_) != REDLOCK_OK)
+            throw std::bad_alloc();
+        native.cancellation = own_;
+        callback_.emplace(options.stop, stopper{own_});
+#else
+        static_cast<void>(client);
+#endif
+    }
+    native_call_options(const native_call_options &) = delete;
+    native_call_options &operator=(const native_call_options &) = delete;
+    ~native_call_options()
+    {
+#ifdef __cpp_lib_jthread
+        callback_.reset(); /* waits for one that runs */
+        redlock_cancellation_destroy(&own_);
+#endif
+    }
+
+    redlock_call_options native = REDLOCK_CALL_OPTIONS_INIT;
+
+#ifdef __cpp_lib_jthread
+  private:
+    struct stopper {
+        redlock_cancellation *cancellation;
+        void operator()() const noexcept
+        {
+            redlock_cancel(cancellation);
+        }
+    };
+    redlock_cancellation *own_ = nullptr;
+    std::optional<std::stop_callback<stopper>> callback_;
+#endif
+};
+
+} // namespace detail
 
 /* How to acquire. A duration converts to options with this wait: acquire(resource, 5s). */
 struct acquire_options {
@@ -807,32 +897,36 @@ class lock
     }
 
     /* Extends the lock to at least this long from now; 0: its present ttl. Never shortens it. */
-    void extend(milliseconds ttl = milliseconds(0))
+    void extend(milliseconds ttl = milliseconds(0), const call_options &options = {})
     {
         result result;
-        if (!extend(ttl, result))
+        if (!extend(ttl, result, options))
             throw error("extend", result);
     }
-    bool extend(milliseconds ttl, result &result) noexcept
+    bool extend(milliseconds ttl, result &result, const call_options &options = {}) noexcept
     {
         return detail::guarded(result, [&] {
-            return redlock_extend(native_handle(), detail::count(ttl, "ttl"), NULL, &result) == REDLOCK_OK;
+            const detail::native_call_options how(native_handle() ? connection_->handle : nullptr, options);
+            return redlock_extend(native_handle(), detail::count(ttl, "ttl"), &how.native, &result) == REDLOCK_OK;
         });
     }
 
-    /* The lock is empty afterwards, also on failure. */
-    void release()
+    /* The lock is empty afterwards, also on failure; unless the options are status::invalid. */
+    void release(const call_options &options = {})
     {
         result result;
-        if (!release(result))
+        if (!release(result, options))
             throw error("release", result);
     }
-    bool release(result &result) noexcept
+    bool release(result &result, const call_options &options = {}) noexcept
     {
-        redlock_lock *handle = native_handle();
-        const int status = redlock_release(&handle, NULL, &result);
-        drop_handle(handle != nullptr);
-        return status == REDLOCK_OK;
+        return detail::guarded(result, [&] {
+            redlock_lock *handle = native_handle();
+            const detail::native_call_options how(handle ? connection_->handle : nullptr, options);
+            const int status = redlock_release(&handle, &how.native, &result);
+            drop_handle(handle != nullptr);
+            return status == REDLOCK_OK;
+        });
     }
 
     /* The reason of the loss; nullopt: not lost within that time. Throws with status::cancelled if the client is closed
@@ -1065,17 +1159,19 @@ class client
         });
     }
     /* Releases a lock by its token, without a handle. */
-    void release_token(std::string_view resource, const std::string &token) const
+    void release_token(std::string_view resource, const std::string &token, const call_options &options = {}) const
     {
         result result;
-        if (!release_token(resource, token, result))
+        if (!release_token(resource, token, result, options))
             throw error("release_token", result);
     }
-    bool release_token(std::string_view resource, const std::string &token, result &result) const noexcept
+    bool release_token(std::string_view resource, const std::string &token, result &result,
+                       const call_options &options = {}) const noexcept
     {
         return detail::guarded(result, [&] {
+            const detail::native_call_options how(native_handle(), options);
             return redlock_release_token(native_handle(), detail::bytes(resource), resource.size(),
-                                         detail::text(token, "token"), NULL, &result) == REDLOCK_OK;
+                                         detail::text(token, "token"), &how.native, &result) == REDLOCK_OK;
         });
     }
 
@@ -1093,21 +1189,25 @@ class client
     }
 
     /* The state on the nodes: a snapshot. */
-    redlock::state query(std::string_view resource) const
+    redlock::state query(std::string_view resource, const call_options &options = {}) const
     {
         result result;
-        const std::optional<redlock::state> state = query(resource, result);
+        const std::optional<redlock::state> state = query(resource, result, options);
         if (!state)
             throw error("query", result);
         return *state;
     }
-    std::optional<redlock::state> query(std::string_view resource, result &result) const noexcept
+    std::optional<redlock::state> query(std::string_view resource, result &result,
+                                        const call_options &options = {}) const noexcept
     {
-        redlock::state state;
-        if (redlock_query(native_handle(), detail::bytes(resource), resource.size(), NULL, &state, &result) !=
-            REDLOCK_OK)
-            return std::nullopt;
-        return state;
+        return detail::guarded(result, [&]() -> std::optional<redlock::state> {
+            const detail::native_call_options how(native_handle(), options);
+            redlock::state state;
+            if (redlock_query(native_handle(), detail::bytes(resource), resource.size(), &how.native, &state,
+                              &result) != REDLOCK_OK)
+                return std::nullopt;
+            return state;
+        });
     }
 
     /* The locks on one node whose resources match a pattern: see redlock_scan(). found runs on the client's thread; an
@@ -1159,27 +1259,34 @@ class client
     }
 
     /* Ends the quarantine of nodes that may have lost locks: the caller vouches that no client holds one. */
-    void trust() const
+    void trust(const call_options &options = {}) const
     {
         result result;
-        if (!trust(result))
+        if (!trust(result, options))
             throw error("trust", result);
     }
-    bool trust(result &result) const noexcept
+    bool trust(result &result, const call_options &options = {}) const noexcept
     {
-        return redlock_trust(native_handle(), NULL, &result) == REDLOCK_OK;
+        return detail::guarded(result, [&] {
+            const detail::native_call_options how(native_handle(), options);
+            return redlock_trust(native_handle(), &how.native, &result) == REDLOCK_OK;
+        });
     }
 
     /* Tries every command that the library uses, without any effect; nodes() then reports the missing permissions. */
-    void inspect(std::string_view resource) const
+    void inspect(std::string_view resource, const call_options &options = {}) const
     {
         result result;
-        if (!inspect(resource, result))
+        if (!inspect(resource, result, options))
             throw error("inspect", result);
     }
-    bool inspect(std::string_view resource, result &result) const noexcept
+    bool inspect(std::string_view resource, result &result, const call_options &options = {}) const noexcept
     {
-        return redlock_inspect(native_handle(), detail::bytes(resource), resource.size(), NULL, &result) == REDLOCK_OK;
+        return detail::guarded(result, [&] {
+            const detail::native_call_options how(native_handle(), options);
+            return redlock_inspect(native_handle(), detail::bytes(resource), resource.size(), &how.native, &result) ==
+                   REDLOCK_OK;
+        });
     }
 
     /* For an event loop: readable while callbacks of asynchronous functions wait for dispatch(). Those functions are the
@@ -1224,18 +1331,21 @@ class client
     }
 
     /* The client is empty afterwards. Throws with status::no_quorum if something is unconfirmed; it will expire. */
-    void close()
+    void close(const call_options &options = {})
     {
         result result;
-        if (!close(result))
+        if (!close(result, options))
             throw error("close", result);
     }
-    bool close(result &result) noexcept
+    bool close(result &result, const call_options &options = {}) noexcept
     {
-        redlock_client *none = nullptr;
-        const int status = redlock_close(connection_ ? &connection_->handle : &none, NULL, &result);
-        connection_.reset();
-        return status == REDLOCK_OK;
+        return detail::guarded(result, [&] {
+            redlock_client *none = nullptr;
+            const detail::native_call_options how(native_handle(), options);
+            const int status = redlock_close(connection_ ? &connection_->handle : &none, &how.native, &result);
+            connection_.reset();
+            return status == REDLOCK_OK;
+        });
     }
 
     /* Not empty. */
@@ -1541,6 +1651,17 @@ template <class Handler> class asynchronous
         self->complete(why, std::move(values)...);
     }
 
+    /* Makes Asio's cancellation of the handler end the operation. Null: its slot is not connected. */
+    redlock_cancellation *heed_slot(const client &client)
+    {
+        auto slot = asio::get_associated_cancellation_slot(handler_);
+        if (!slot.is_connected())
+            return nullptr;
+        cancellation_ = std::make_shared<cancellation>(client);
+        slot.assign([ended = cancellation_](asio::cancellation_type) { ended->cancel(); });
+        return cancellation_->native_handle();
+    }
+
     std::unique_ptr<watcher> watch;
 
   private:
@@ -1555,8 +1676,10 @@ template <class Handler> class asynchronous
         }
         const auto executor = work_.get_executor();
         asio::post(executor,
-                   asio::bind_executor(executor, [handler = std::move(handler_), why,
+                   asio::bind_executor(executor, [handler = std::move(handler_), why, ended = std::move(cancellation_),
                                                   arguments = std::make_tuple(std::move(values)...)]() mutable {
+                       if (ended)
+                           asio::get_associated_cancellation_slot(handler).clear();
                        std::apply([&](auto &...each) { std::move(handler)(why, std::move(each)...); }, arguments);
                    }));
     }
@@ -1565,6 +1688,7 @@ template <class Handler> class asynchronous
     const char *name_;
     std::shared_ptr<connection> connection_;
     dispatcher_use use_;
+    std::shared_ptr<cancellation> cancellation_; /* of the handler's slot; null: none */
     asio::executor_work_guard<asio::associated_executor_t<Handler, asio::any_io_executor>> work_;
 };
 
@@ -1582,8 +1706,8 @@ template <class Handler> class asynchronous
  * operations have completed, and while a lock with on_event is held. These events run on the executor, too (at a close,
  * on the closing thread); they must not block, nor close the client. Close the client before the context is destroyed.
  * Several threads may run the context; then end a lock with on_event by async_release() only. The functions of
- * redlock::client block, and so does release() of a lock; its destructor does not. Asio's cancellation slots, and so awaitable operators and
- * cancel_after, do not end an operation: use acquire_options::cancellation.
+ * redlock::client block, and so does release() of a lock; its destructor does not. Asio's cancellation slots, and so
+ * awaitable operators and cancel_after, end an acquire, unless its options have a cancellation.
  */
 class async_client : public client
 {
@@ -1646,6 +1770,8 @@ class async_client : public client
             if (how.watch)
                 how.watch->use = std::make_shared<detail::dispatcher_use>(dispatcher_);
             started->watch = std::move(how.watch);
+            if (!how.native.cancellation)
+                how.native.cancellation = started->heed_slot(*this);
             return accept(redlock_acquire_async(native_handle(), resource.c_str(), &how.native, operation::on_acquired,
                                                 started.get()),
                           why);
@@ -1677,6 +1803,19 @@ class async_client : public client
 
     asio::any_io_executor executor_;
     std::shared_ptr<detail::dispatcher> dispatcher_;
+};
+
+#else
+
+/* Only to say what is missing. */
+class async_client
+{
+  public:
+    template <class... Arguments> explicit async_client(Arguments &&...)
+    {
+        static_assert(sizeof...(Arguments) > 1000, "redlock::async_client needs Asio: include <asio.hpp> before "
+                                                   "<redlock/redlock.hpp>");
+    }
 };
 
 #endif

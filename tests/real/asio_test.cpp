@@ -173,6 +173,60 @@ TEST(asio, a_close_cancels_what_waits)
     ck_assert(seen == status::cancelled);
 }
 
+// As awaitable operators and cancel_after do.
+TEST(asio, a_cancellation_slot_ends_an_acquire)
+{
+    asio::io_context context;
+    redlock::async_client client = open_client(context);
+    asio::cancellation_signal signal;
+    asio::steady_timer timer(context, 200ms);
+    status seen = status::ok;
+    const auto start = std::chrono::steady_clock::now();
+    redlock::lock first = client.acquire(key, 5s);
+    client.async_acquire(
+        key, redlock::forever,
+        asio::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr failure, redlock::lock lock) {
+            ck_assert(!lock);
+            seen = status_of(failure);
+        }));
+    timer.async_wait([&](asio::error_code) { signal.emit(asio::cancellation_type::all); });
+    context.run();
+    ck_assert(seen == status::cancelled);
+    ck_assert(std::chrono::steady_clock::now() - start >= 200ms);
+    signal.emit(asio::cancellation_type::all); // the slot has been cleared
+    first.release();
+    ck_assert(client.acquire(key).validity() > 0ms);
+}
+
+#ifdef __cpp_lib_jthread
+
+// Deadlines and stop tokens of the blocking functions.
+TEST(asio, a_call_ends_at_its_deadline_or_by_its_stop_token)
+{
+    asio::io_context context;
+    redlock::async_client client = open_client(context);
+    redlock::cancellation cancellation(client);
+    redlock::call_options both;
+    redlock::result result;
+    std::stop_source source;
+    both.stop = source.get_token();
+    both.cancellation = &cancellation;
+    ck_assert(client.query(key, result, source.get_token()).has_value());
+    ck_assert(!client.query(key, result, both) && result.status() == status::invalid);
+    ck_assert(!client.query(key, result, -1ms) && result.status() == status::invalid);
+    ck_assert(!client.query(key, result, std::chrono::steady_clock::now()) && result.status() == status::timed_out);
+    ck_assert(client.query(key, result, std::chrono::system_clock::now() + 1h).has_value());
+    redlock::lock lock = client.acquire(key, 5s);
+    ck_assert(!lock.release(result, -1ms) && result.status() == status::invalid && lock);
+    source.request_stop();
+    ck_assert(!client.query(key, result, source.get_token()) && result.status() == status::cancelled);
+    ck_assert(!lock.extend(0ms, result, source.get_token()) && result.status() == status::cancelled);
+    ck_assert(!lock.release(result, source.get_token()) && result.status() == status::cancelled && !lock);
+    ck_assert(client.acquire(key, 5s).validity() > 0ms); // the release has gone on
+}
+
+#endif
+
 #ifdef ASIO_HAS_CO_AWAIT
 
 static asio::awaitable<void> use(redlock::async_client &client, unsigned &steps)

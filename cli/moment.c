@@ -26,7 +26,7 @@ void cli_alarm_set(int alarm, int64_t moment_ms)
     if (moment_ms < 1)
         moment_ms = 1; /* 0 would be never */
     if (moment_ms != INT64_MAX)
-        when.it_value =
-            (struct timespec){.tv_sec = moment_ms / SECOND_MS, .tv_nsec = moment_ms % SECOND_MS * MILLISECOND_NS};
+        when.it_value = (struct timespec){.tv_sec = moment_ms / SECOND_MS,
+                                          .tv_nsec = (long)(moment_ms % SECOND_MS * MILLISECOND_NS)};
     timerfd_settime(alarm, TFD_TIMER_ABSTIME, &when, NULL);
 }

@@ -227,7 +227,7 @@ static int show(redlock_client *client, char *const *resources, unsigned rows)
 /* Sleeps until the next snapshot or an interrupt, also one that arrived since the last pause. */
 static void pause_a_while(void)
 {
-    struct timespec pause = {.tv_sec = interval_ms / 1000, .tv_nsec = interval_ms % 1000 * 1000000};
+    struct timespec pause = {.tv_sec = interval_ms / 1000, .tv_nsec = (long)(interval_ms % 1000 * 1000000)};
     sigset_t all;
     sigset_t before;
 

@@ -111,7 +111,7 @@ static bool pause_for(struct cli_waiting *waiting, int64_t pause_ms)
     struct timespec until;
     int64_t until_ms = clock_ms() + pause_ms;
 
-    until = (struct timespec){.tv_sec = until_ms / SECOND_MS, .tv_nsec = until_ms % SECOND_MS * 1000000};
+    until = (struct timespec){.tv_sec = until_ms / SECOND_MS, .tv_nsec = (long)(until_ms % SECOND_MS * 1000000)};
     pthread_mutex_lock(&waiting->mutex);
     while (!waiting->over && pthread_cond_timedwait(&waiting->changed, &waiting->mutex, &until) == 0)
         ;

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -187,40 +188,76 @@ static void print_look(const struct look *look, bool with_nodes)
 
 /* --- The command --- */
 
+/* What a program that watches waits for: the state, the holder, and the numbers of permits and waiters. */
+static uint64_t fingerprint(const struct look *looks, unsigned count)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (unsigned i = 0; i < count; i++) {
+        char numbers[32];
+        const redlock_state *state = &looks[i].state;
+        bool known = looks[i].result.status == REDLOCK_OK;
+        snprintf(numbers, sizeof(numbers), " %u %u ", known ? state->permits_taken : 0, known ? state->waiters : 0);
+        const char *const words[] = {word_for(&looks[i]), numbers, known && state->locked ? state->holder.token : ""};
+        for (size_t word = 0; word < sizeof(words) / sizeof(words[0]); word++)
+            for (const char *c = words[word]; *c != '\0'; c++)
+                hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
+static void write_looks(const struct look *looks, unsigned count)
+{
+    cli_json_object(NULL);
+    cli_json_array("resources");
+    for (unsigned i = 0; i < count; i++)
+        write_look(&looks[i]);
+    cli_json_end();
+    cli_json_end();
+}
+
 /* rows: of the screen, below which nothing may be printed. With too few it leaves out the nodes, then resources. */
+static void print_looks(const struct look *looks, unsigned count, unsigned rows)
+{
+    bool with_nodes = count * (1 + looks[0].result.nodes) <= rows;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (count > rows && i + 1 >= rows) {
+            printf("%u more do not fit on the screen\n", count - rows + 1);
+            return;
+        }
+        print_look(&looks[i], with_nodes);
+    }
+}
+
+/* With --json and --watch only a change is written. */
 static int show(redlock_client *client, char *const *resources, unsigned rows)
 {
-    struct look look;
+    static uint64_t last;
     int status = CLI_OK;
-    unsigned count = 0, printed = 0;
+    unsigned count = 0;
 
     while (resources[count] != NULL)
         count++;
-    bool with_nodes = count * (1 + redlock_nodes(client)) <= rows;
-
-    if (json) {
-        cli_json_object(NULL);
-        cli_json_array("resources");
+    struct look *looks = calloc(count, sizeof(*looks));
+    if (looks == NULL) {
+        cli_say("out of memory");
+        return CLI_SYSTEM;
     }
-    for (; *resources != NULL; resources++) {
-        if (count > rows && ++printed >= rows) {
-            printf("%u more do not fit on the screen\n", count - rows + 1);
-            break;
-        }
-        look.resource = *resources;
-        redlock_query(client, *resources, 0, NULL, &look.state, &look.result);
-        cli_explain_result(*resources, &look.result);
-        if (json)
-            write_look(&look);
-        else
-            print_look(&look, with_nodes);
-        if (look.result.status != REDLOCK_OK)
-            status = cli_exit_of(&look.result);
+    for (unsigned i = 0; i < count && (i < rows || rows == UINT_MAX); i++) {
+        looks[i].resource = resources[i];
+        redlock_query(client, resources[i], 0, NULL, &looks[i].state, &looks[i].result);
+        cli_explain_result(resources[i], &looks[i].result);
+        if (looks[i].result.status != REDLOCK_OK)
+            status = cli_exit_of(&looks[i].result);
     }
-    if (json) {
-        cli_json_end();
-        cli_json_end();
-    }
+    uint64_t now = json && watch ? fingerprint(looks, count) : 0;
+    if (!json)
+        print_looks(looks, count, rows);
+    else if (!watch || now != last)
+        write_looks(looks, count);
+    last = now;
+    free(looks);
     return status;
 }
 
@@ -284,7 +321,7 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "watch", NULL, "repeat each second, until interrupted"},
+    {'w', "watch", NULL, "repeat each second, until interrupted; with --json a line for each change"},
     {OPTION_INTERVAL, "interval", "TIME", "with --watch: the interval (1s)"},
     {OPTION_JSON, "json", NULL, "write an object, on one line"},
     {0},

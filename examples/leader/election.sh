@@ -68,6 +68,7 @@ unset "pids[$first]"
 took=$(takeover_from "$first")
 [ "$took" -ge 0 ] && [ "$took" -le "$bound_ms" ] || die "the takeover took $took ms"
 second=$(leader)
+says "$second" "leads with token .*, after $first" || die "$second does not say whom it follows"
 echo "$first was killed: $second leads after $took ms"
 
 # The leader is stopped, and continues when another one leads.

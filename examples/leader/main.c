@@ -4,7 +4,8 @@
  *
  * One candidate leads: it writes to the journal ten times per second, each time with its fencing token. The others wait.
  * If the leader is killed, stopped or cut off from the nodes, another one leads after at most one ttl plus the second
- * that a waiter may take to notice. On SIGTERM it resigns, and another one leads at once.
+ * that a waiter may take to notice. On SIGTERM it resigns, and another one leads at once. A new leader says whom it
+ * follows.
  *
  * --stall stops the leader once, right before its third write, as a long pause of the machine would. After SIGCONT it
  * writes too late, and the journal refuses it.
@@ -20,14 +21,15 @@
 
 #include "journal.h"
 
-enum { INTERVAL_MS = 100, STALL_AT = 3 };
+enum { INTERVAL_MS = 100, STALL_AT = 3, SEEN_MS = 1000 };
 
 struct candidate {
     const char *name;
     const char *journal;
     uint32_t ttl_ms;
-    int writes_until_stall; /* 0: none */
-    int failed;             /* the journal cannot be written */
+    int writes_until_stall;          /* 0: none */
+    int failed;                      /* the journal cannot be written */
+    char before[REDLOCK_LABEL_SIZE]; /* the leader that it saw last; "": none */
     redlock_client *client;
 };
 
@@ -78,7 +80,9 @@ static void lead(struct candidate *candidate, redlock_lock *lock)
     struct pollfd lost = {.events = POLLIN};
     if (redlock_lost_descriptor(lock, &lost.fd) != REDLOCK_OK)
         return;
-    say(candidate, "leads with token %llu", (unsigned long long)redlock_lock_fence(lock));
+    say(candidate, "leads with token %llu, after %s", (unsigned long long)redlock_lock_fence(lock),
+        candidate->before[0] ? candidate->before : "none that it knows");
+    candidate->before[0] = '\0';
     while (!stopping && write_once(candidate, lock))
         if (poll(&lost, 1, INTERVAL_MS) > 0) {
             say(candidate, "steps down: its lock is lost");
@@ -86,17 +90,22 @@ static void lead(struct candidate *candidate, redlock_lock *lock)
         }
 }
 
-/* Waits to lead, leads, and returns when it no longer does. */
+/* Waits to lead, leads, and returns when it no longer does; or after a second, with the label of the leader. */
 static int take_part(struct candidate *candidate)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock;
     redlock_result result;
-    options.wait_ms = REDLOCK_FOREVER;
+    options.wait_ms = SEEN_MS;
     options.ttl_ms = candidate->ttl_ms;
     options.fence = 1;
     options.cancellation = waiting;
     int status = redlock_acquire(candidate->client, "examples/leader", &options, &lock, &result);
+    if (status == REDLOCK_TIMED_OUT) {
+        if (result.holder.label[0])
+            memcpy(candidate->before, result.holder.label, sizeof candidate->before);
+        return REDLOCK_OK;
+    }
     if (status != REDLOCK_OK)
         return status;
     lead(candidate, lock);
@@ -114,9 +123,11 @@ static int complain(const char *what, redlock_result *result)
 static int run(struct candidate *candidate)
 {
     struct sigaction action = {.sa_handler = on_signal};
+    redlock_options options = REDLOCK_OPTIONS_INIT;
     redlock_result result;
     int status = REDLOCK_OK;
-    if (redlock_connect(getenv("REDLOCK_NODES"), NULL, &candidate->client, &result) != REDLOCK_OK)
+    options.label = candidate->name; /* the others see who leads */
+    if (redlock_connect(getenv("REDLOCK_NODES"), &options, &candidate->client, &result) != REDLOCK_OK)
         return complain("connect", &result);
     redlock_cancellation_create(candidate->client, &waiting);
     sigaction(SIGTERM, &action, NULL);

@@ -83,13 +83,27 @@ TEST(shared_nodes, a_watch_shows_who_comes_to_wait_until_it_is_interrupted)
     scene_delete(key);
 }
 
-TEST(shared_nodes, a_watch_for_programs_is_a_line_each_time)
+/* A leader is observed without campaigning: its label, and each change. */
+TEST(shared_nodes, a_watch_for_programs_is_a_line_for_each_change)
 {
     struct program *watch = program_start("status test:lines --watch --json --interval 50ms");
-    program_shows(watch, "}\n{");
+    program_shows(watch, "\"free\"");
+    struct program *leader = program_start("run --label a test:lines -- sleep 60");
+    program_shows(watch, "\"label\":\"a\"");
+    program_terminates(leader);
+    leader = program_start("run --label b test:lines -- sleep 60");
+    program_shows(watch, "\"label\":\"b\"");
+    struct program *other = program_start("status test:lines --watch --interval 50ms");
+    ck_assert(program_says_again(other, "' held by b ", 2));
+    unsigned lines = program_count(watch, "\n");
+    ck_assert_uint_ge(lines, 3);
+    ck_assert(program_says_again(other, "' held by b ", 20)); /* renewals are no changes */
+    ck_assert_uint_eq(program_count(watch, "\n"), lines);
+    program_signal(other, SIGTERM);
+    program_exits(other, -SIGTERM);
     program_signal(watch, SIGTERM);
     program_exits(watch, -SIGTERM);
-    json_is(watch, "[.resources[0].state] | unique | join(\" \")", "free"); /* in the first line */
+    program_terminates(leader);
 }
 
 /* Kinds of locks that only redlock run creates. status shows them, and extend and release by token report which kind

@@ -18,7 +18,7 @@ lib.redlock_validity_ms.restype = ctypes.c_int64
 
 
 class AcquireOptions(ctypes.Structure):
-    """The first fields of redlock_acquire_options: struct_size tells the library that the others have their defaults."""
+    """The first fields of redlock_acquire_options: the library sees by struct_size that the others have their defaults."""
 
     _fields_ = [("struct_size", ctypes.c_size_t), ("wait_ms", ctypes.c_int64), ("ttl_ms", ctypes.c_uint32)]
 
@@ -58,7 +58,9 @@ class Client:
         return future
 
     async def acquire(self, resource, wait_ms=0, ttl_ms=0):
-        options = AcquireOptions(ctypes.sizeof(AcquireOptions), wait_ms, ttl_ms)
+        options = AcquireOptions()
+        lib.redlock_acquire_options_init(ctypes.byref(options), ctypes.c_size_t(ctypes.sizeof(options)))
+        options.wait_ms, options.ttl_ms = wait_ms, ttl_ms
         return ctypes.c_void_p(await self.start(lib.redlock_acquire_async, self.client, resource.encode(),
                                                 ctypes.byref(options), self.on_lock))
 

@@ -176,6 +176,7 @@ TEST(votes, held_lock_is_reported_at_once_and_undone_on_the_other_nodes)
 #define DIGITS "0123456789abcdef0123456789abcdef0123456"
 #define WEB_3  DIGITS "3/1764153727/deploy@web-3:4711"
 #define WEB_4  DIGITS "4/1764153727/deploy@web-4:4711"
+#define WEB_5  DIGITS "5/1764153727/deploy@web-5:4711"
 
 /* The holder that more than half of the nodes name that have refused, for every kind of acquire. */
 static const struct named {
@@ -186,7 +187,7 @@ static const struct named {
 } named[] = {
     {"7.0.15", {WEB_3, WEB_3, WEB_3}, false, false, "held by deploy@web-3:4711 since 2025-11-26 ", "deploy@web-3:4711"},
     {"7.0.15", {WEB_4, WEB_3, WEB_3}, false, false, "held by deploy@web-3:4711 since 2025-11-26 ", "deploy@web-3:4711"},
-    {"7.0.15", {WEB_4, WEB_3, SCENE_OTHER}, false, false, "held by another client: 3 held", ""},
+    {"7.0.15", {WEB_4, WEB_3, WEB_5}, false, false, "held by another client: 3 held", ""},
     {"7.0.15", {SCENE_OTHER, SCENE_OTHER, SCENE_OTHER}, false, false, "held by another client: 3 held", ""},
     {"7.0.15", {"theirs", "theirs", "theirs"}, false, false, "held by another client: 3 held", ""},
     {"6.2.14", {WEB_3, WEB_3, WEB_3}, false, false, "held by another client: 3 held", ""},

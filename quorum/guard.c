@@ -29,6 +29,11 @@ static void set_end(const struct quorum_guard *guard, struct quorum_guard_node *
     quorum_duration left =
         quorum_quarantine(node->since, node->time, quorum_time_add(guard->max_ttl, node->longer), guard->drift_ppm);
     node->end = left ? quorum_time_add(node->received, left) : 0;
+    quorum_duration young = node->time < node->since
+                                ? QUORUM_SETTLING
+                                : quorum_time_until(quorum_time_add(node->since, QUORUM_SETTLING), node->time);
+    bool settles = node->longer && node->since != QUORUM_TRUSTED && young;
+    node->settled = settles ? quorum_time_add(node->received, young) : 0;
 }
 
 bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl)

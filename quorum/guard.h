@@ -38,6 +38,7 @@ struct quorum_guard {
         quorum_time time;  /* of the reading, by the node's clock */
         quorum_time received;
         quorum_duration longer; /* than the quarantine of a node whose promotion every client notices at once */
+        quorum_time settled;    /* with `longer`: its votes for held locks count from then on, by this client's clock */
         quorum_time end;        /* the quarantine's, by this client's clock; 0: none, or nothing read yet */
     } node[QUORUM_NODES_MAX];
 };
@@ -50,6 +51,13 @@ bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl);
 
 /* The node's quarantine is longer: see sentinel.h. */
 void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_duration longer);
+
+/*
+ * For how long the votes of a promoted master do not count for held locks either. Until then the old master may count for
+ * a client that is cut off with it, and grant a lock whose renewal only the new one has seen. A lock that is still valid
+ * afterwards has its key on the old master until then. With a little for the clocks.
+ */
+#define QUORUM_SETTLING (1100 * QUORUM_MILLISECOND)
 
 /* The node's marker has been read. Counts from the reply: the node read its clock before that, so the quarantine is
  * never too short. */

@@ -67,7 +67,9 @@ bool quorum_marker_parse(struct quorum_marker *marker, const char *text, size_t 
     marker->facts.evicts = words.at < words.end && *words.at == 'e';
     words.at += marker->facts.evicts;
     marker->facts.evicted = take_number(&words, any);
-    marker->facts.swaps = take_number(&words, any);
+    uint64_t changes = take_number(&words, any);
+    marker->facts.swaps = changes % QUORUM_MARKER_TERM;
+    marker->facts.term = changes / QUORUM_MARKER_TERM;
     marker->since = take_number(&words, milliseconds);
     marker->written = take_number(&words, any);
     marker->max_ttl = take_number(&words, UINT32_MAX);
@@ -104,6 +106,8 @@ static const char *loss(const struct quorum_marker_view *view, const struct quor
         return "restarted";
     if (!is_same(now->history, "0") && !is_same(now->history, then->history)) /* a server that cleared it shows 0 */
         return "copied";
+    if (now->term > then->term)
+        return "promoted";
     if (now->evicted != then->evicted)
         return "evicted";
     if (now->swaps != then->swaps || (!is_same(found->nonce, view->seen_nonce) && found->written < view->seen &&
@@ -147,7 +151,10 @@ enum quorum_marker_verdict quorum_marker_judge(const struct quorum_marker_view *
     bool cleared = is_same(view->facts->history, "0") && is_same(view->facts->run_id, marker->facts.run_id);
     copy(history, sizeof history, cleared ? marker->facts.history : view->facts->history);
     bool right = !lost && view->facts->evicts == marker->facts.evicts && marker->max_ttl >= view->max_ttl;
+    /* A client that has not heard of the last failover yet knows an earlier term. */
+    uint64_t term = marker->facts.term > view->facts->term ? marker->facts.term : view->facts->term;
     marker->facts = *view->facts;
+    marker->facts.term = term;
     copy(marker->facts.history, sizeof marker->facts.history, history);
     marker->max_ttl = marker->max_ttl > view->max_ttl ? marker->max_ttl : view->max_ttl;
     if (lost)

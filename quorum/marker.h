@@ -4,7 +4,11 @@
  * was flushed, took over another's data, evicted keys or swapped databases shows other facts, or no marker: it has lost
  * locks, and a marker that starts anew is written.
  *
- * The text is: 2 run_id history [e]evicted swaps since written max_ttl nodes why nonce deployment
+ * A master that was failed over and came back shows none of this if it never followed the new one, which Sentinel does not
+ * ensure: it has a copy of its own, from before. But its term as the master is another one.
+ *
+ * The text is: 2 run_id history [e]evicted changes since written max_ttl nodes why nonce deployment
+ * changes is the number of SWAPDB calls, below QUORUM_MARKER_TERM, and that many times the term.
  */
 #ifndef QUORUM_MARKER_H
 #define QUORUM_MARKER_H
@@ -14,6 +18,8 @@
 #include <stdint.h>
 
 #define QUORUM_MARKER_SIZE 512 /* of its text */
+
+#define QUORUM_MARKER_TERM UINT64_C(1000000000)
 
 /* As `since`: from the time at which the marker is written, which only the node knows. */
 #define QUORUM_MARKER_NOW UINT64_MAX
@@ -25,6 +31,7 @@ struct quorum_marker_facts {
     bool evicts;      /* its maxmemory-policy may evict keys */
     uint64_t evicted; /* keys */
     uint64_t swaps;   /* SWAPDB calls */
+    uint64_t term;    /* behind Sentinel: the epoch of the configuration that made it the master; 0: not known */
 };
 
 struct quorum_marker {

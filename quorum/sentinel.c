@@ -103,6 +103,15 @@ const char *quorum_sentinels_confirmed(const struct quorum_sentinels *sentinels,
     return NULL;
 }
 
+uint64_t quorum_sentinels_term(const struct quorum_sentinels *sentinels, const char *address)
+{
+    uint64_t term = 0;
+    for (unsigned i = 0; i < sentinels->count; i++)
+        if (names(&sentinels->sentinel[i], address) && sentinels->sentinel[i].config_epoch > term)
+            term = sentinels->sentinel[i].config_epoch;
+    return term;
+}
+
 /* Only a majority that voted for this very configuration shows that it was not made by hand. */
 quorum_duration quorum_sentinels_longer(const struct quorum_sentinels *sentinels, const char *address)
 {

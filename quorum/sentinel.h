@@ -67,6 +67,9 @@ bool quorum_sentinels_may_confirm(const struct quorum_sentinels *sentinels, cons
 /* The address that is confirmed now; NULL: none. */
 const char *quorum_sentinels_confirmed(const struct quorum_sentinels *sentinels, quorum_time now);
 
+/* The term of this master: the latest epoch of a configuration that names it. */
+uint64_t quorum_sentinels_term(const struct quorum_sentinels *sentinels, const char *address);
+
 /* By how much longer the quarantine of this master is than that of a server that is listed by its address. */
 quorum_duration quorum_sentinels_longer(const struct quorum_sentinels *sentinels, const char *address);
 

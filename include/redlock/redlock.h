@@ -753,7 +753,7 @@ typedef struct redlock_node_status {
     int32_t append_only;       /* 1: it has an append-only file; 0: it has none; -1: unknown */
     uint32_t marker_nodes;     /* the N in its marker; 0: guard off, or not read yet */
     uint32_t marker_max_ttl_ms;
-    char marker_why[12]; /* "new", "restarted", "copied", "evicted", "replaced", "jumped", "trusted", "taken", "full" */
+    char marker_why[12]; /* "new", "restarted", "copied", "promoted", "evicted", "replaced", "jumped", "trusted", "taken", "full" */
     char marker_deployment[72]; /* the deployment's name in its marker */
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves snapshots; 0: it does not; -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "": unknown */

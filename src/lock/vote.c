@@ -96,13 +96,24 @@ static void note_reply(struct rl_round *round, unsigned node, const struct rl_vo
                       "its clock or last fencing token differs from this machine's clock by more than a day");
 }
 
-/* The server that prolonged the lock may no longer be the node's master. */
+/* An adopted lock's end is not known: it may have been granted by the old master since. */
+static bool is_settled(const struct rl_round *round, const struct rl_node *node, quorum_time now)
+{
+    if (!node->sentinels)
+        return true;
+    bool adopts = round->rules.terms.kind == QUORUM_ADOPT;
+    return node->nodes->guard.node[node->index].settled <= now && (!adopts || rl_guard_free_at(node) <= now);
+}
+
+/* The server that prolonged the lock may no longer be the node's master, or not yet be the only one. */
 static void withhold_unconfirmed(struct rl_round *round, struct rl_node *node, struct rl_vote *vote, quorum_time now)
 {
-    if (vote->vote != QUORUM_GRANTED || rl_node_is_confirmed(node, now))
+    if (vote->vote != QUORUM_GRANTED || (rl_node_is_confirmed(node, now) && is_settled(round, node, now)))
         return;
     vote->vote = QUORUM_TIMED_OUT;
-    rl_round_note(round, node->index, "%s", rl_sentinels_explain(node->sentinels, now));
+    rl_round_note(round, node->index, "%s",
+                  rl_node_is_confirmed(node, now) ? "its master was promoted a moment ago"
+                                                  : rl_sentinels_explain(node->sentinels, now));
 }
 
 static void count_reply(struct rl_round *round, unsigned node, struct rl_vote vote, const redisReply *reply,

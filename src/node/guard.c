@@ -124,8 +124,11 @@ static const char *reason(const char *why)
         const char *why;
         const char *text;
     } reasons[] = {
-        {"restarted", "the server restarted, or another took over"}, {"jumped", "its clock jumped"},
-        {"copied", "it was a replica, or was failed over"},          {"evicted", "it evicted keys"},
+        {"restarted", "the server restarted, or another took over"},
+        {"jumped", "its clock jumped"},
+        {"copied", "it was a replica, or was failed over"},
+        {"promoted", "its sentinels made it the master"},
+        {"evicted", "it evicted keys"},
         {"replaced", "its data was replaced by older data"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
@@ -373,7 +376,8 @@ static void format(const struct rl_node *node, const char *judged, const struct 
     const struct quorum_marker_facts *facts = &marker->facts;
     const redlock_options *options = &nodes->core->options;
     snprintf(words->facts, sizeof words->facts, "%s %s %s%llu %llu", facts->run_id, facts->history,
-             facts->evicts ? "e" : "", (unsigned long long)facts->evicted, (unsigned long long)facts->swaps);
+             facts->evicts ? "e" : "", (unsigned long long)facts->evicted,
+             (unsigned long long)(facts->term * QUORUM_MARKER_TERM + facts->swaps % QUORUM_MARKER_TERM));
     snprintf(words->since, sizeof words->since, "%llu", (unsigned long long)marker->since);
     snprintf(words->max_ttl, sizeof words->max_ttl, "%llu", (unsigned long long)marker->max_ttl);
     snprintf(words->nodes, sizeof words->nodes, "%llu", (unsigned long long)marker->nodes);
@@ -418,6 +422,7 @@ enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node, struct rl_comma
     struct rl_nodes *nodes = node->nodes;
     struct rl_reading *reading = &node->reading;
     struct quorum_marker *marker = &reading->written;
+    reading->facts.term = node->term;
     find_duplicate(node);
     rl_guard_judge(node);
     if (!nodes->core->options.guard)

@@ -411,6 +411,10 @@ static void on_judged(struct rl_node *node, const struct rl_verdict *verdict)
     quorum_guard_lengthen(&node->nodes->guard, node->index, verdict->longer);
     if (verdict->master)
         follow(node, verdict->master);
+    bool again = !verdict->master && verdict->term > node->term;
+    node->term = verdict->master || again ? verdict->term : node->term;
+    if (again && node->state == RL_NODE_READY)
+        rl_guard_doubt(node); /* it may have been failed over, there and back */
     if (was_confirmed && rl_node_is_confirmed(node, now))
         return;
     if (rl_node_is_confirmed(node, now) && (node->state != RL_NODE_RESOLVING || node->awaits_master))

@@ -153,6 +153,7 @@ struct rl_node {
     struct rl_sentinels *sentinels; /* NULL: the address does not change */
     quorum_time
         confirmed_until; /* its votes count before this, because its sentinels confirm its address; others: never ends */
+    uint64_t term;       /* of the master that its sentinels name; see quorum/marker.h */
     bool awaits_master;  /* resolving: no address is confirmed */
     enum rl_node_state state;
     struct rl_timer timer; /* backoff: the next attempt; then until ready: the timeout; ready: the next heartbeat */

@@ -141,7 +141,8 @@ static void judge(struct rl_sentinels *sentinels, quorum_time now)
         .pending = !confirmed && (awaits_first(sentinels) || rl_sentinels_may_confirm(sentinels, now)),
         .master = moved ? sentinels->master : NULL,
         .confirmed_until = quorum_sentinels_confirmed_until(&sentinels->rules, sentinels->master),
-        .longer = quorum_sentinels_longer(&sentinels->rules, sentinels->master)};
+        .longer = quorum_sentinels_longer(&sentinels->rules, sentinels->master),
+        .term = quorum_sentinels_term(&sentinels->rules, sentinels->master)};
     sentinels->judged(sentinels->node, &verdict);
 }
 
@@ -249,7 +250,7 @@ static void take_master(struct rl_sentinel *sentinel, const redisReply *reply)
         if (strcmp(field, "flags") == 0)
             sentinel->reading.failing_over = strstr(value, "failover_in_progress");
         else if (strcmp(field, "num-other-sentinels") == 0)
-            sentinel->reading.others = (unsigned)(number_of(value) % QUORUM_NODES_MAX);
+            sentinel->reading.others = number_of(value) < 1000 ? (unsigned)number_of(value) : 1000;
         else if (strcmp(field, "config-epoch") == 0) {
             sentinel->reading.config_epoch = number_of(value);
             has_epoch = true;
@@ -265,8 +266,10 @@ static void take_address(struct rl_sentinel *sentinel, const redisReply *reply)
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         return;
     const char *host = text_of(reply->element[0]), *port = text_of(reply->element[1]);
-    if (!host[0] || strchr(host, ' ') || number_of(port) == 0 || number_of(port) > UINT16_MAX ||
-        strlen(host) >= RL_HOST_SIZE)
+    for (const char *c = host; *c; c++)
+        if (*c <= ' ' || *c == 127)
+            return; /* it would be shown */
+    if (!host[0] || number_of(port) == 0 || number_of(port) > UINT16_MAX || strlen(host) >= RL_HOST_SIZE)
         return;
     snprintf(named, sizeof sentinel->reading.named, "%s %u", host, (unsigned)number_of(port));
 }

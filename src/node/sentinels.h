@@ -27,6 +27,7 @@ struct rl_verdict {
     const char *master;          /* NULL: as before. Otherwise the address to connect to from now on */
     quorum_time confirmed_until; /* of the present address */
     quorum_duration longer;      /* its quarantine */
+    uint64_t term;
 };
 
 enum rl_sentinel_state { RL_SENTINEL_BACKOFF, RL_SENTINEL_RESOLVING, RL_SENTINEL_ASKED, RL_SENTINEL_RESTING };

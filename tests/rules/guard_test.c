@@ -104,4 +104,21 @@ TEST(guard, quarantine_of_a_promoted_master_is_longer)
     ck_assert_uint_eq(guard.node[0].end, 0);
 }
 
+TEST(guard, promoted_master_settles_before_it_counts_for_held_locks)
+{
+    struct quorum_guard guard;
+    quorum_guard_init(&guard, 2, 0, SHORT);
+    quorum_guard_lengthen(&guard, 0, QUORUM_SECOND);
+    for (unsigned node = 0; node < 2; node++)
+        quorum_guard_read(&guard, node, noon, noon + 100 * MS, 7 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[0].settled, 8 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[1].settled, 0); /* it is not behind Sentinel */
+    quorum_guard_read(&guard, 0, noon, noon + 1100 * MS, 7 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[0].settled, 0);
+    quorum_guard_read(&guard, 0, noon + 1, noon, 7 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[0].settled, 8100 * MS);
+    quorum_guard_read(&guard, 0, QUORUM_TRUSTED, noon, 7 * QUORUM_SECOND);
+    ck_assert_uint_eq(guard.node[0].settled, 0);
+}
+
 TEST_PROGRAM("quorum/guard")

@@ -143,7 +143,8 @@ static void end(void *subject, uint64_t epoch)
         return;
     if (!old->up)
         sim_node_restart(old);
-    demote(group, group->config);
+    if (sim_world->calm || sim_random_chance(stream(), 600))
+        demote(group, group->config);
     group->busy = false;
 }
 
@@ -171,8 +172,13 @@ static void promote(void *subject, uint64_t epoch)
     }
     SIM_TRACE(sim_node_name(replica), "is promoted in epoch %u, %s", (unsigned)epoch,
               group->by_hand ? "by hand" : "by votes");
-    sim_keyspace_copy(&replica->server.keys, &old->snapshot, true);
-    sim_node_promote(replica);
+    if (replica->server.replica) {
+        sim_keyspace_copy(&replica->server.keys, &old->snapshot, true);
+        sim_node_promote(replica);
+    }
+    /* Otherwise the old master is back, and has followed no other: Sentinel does not look. */
+    for (size_t i = 0; i < replica->server.keys.count; i++)
+        replica->server.keys.keys[i].revived = true;
     sim_world->forgotten = true;
     group->master = !group->master;
     group->config = (unsigned)epoch;
@@ -184,10 +190,9 @@ static void promote(void *subject, uint64_t epoch)
         most = heard > most ? heard : most;
         sim_at(heard, hear, group, epoch * SIM_SENTINELS + i);
     }
-    quorum_time demoted = sim_world->now + draw(10 * QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
+    quorum_time demoted = sim_world->now + draw(10 * QUORUM_MILLISECOND, 20 * QUORUM_SECOND);
     if (group->cut && demoted < group->cut_until)
         demoted = group->cut_until; /* it is cut off with these sentinels */
-    most = demoted > most ? demoted : most;
     sim_at(demoted, demote, group, epoch);
     sim_at(sim_world->now + draw(QUORUM_MILLISECOND, QUORUM_SECOND), stop_leading, group, epoch);
     sim_at(most + 2 * QUORUM_SECOND, end, group, epoch);

@@ -99,9 +99,9 @@ static void note_reply(struct rl_round *round, unsigned node, const struct rl_vo
 /* An adopted lock's end is not known: it may have been granted by the old master since. */
 static bool is_settled(const struct rl_round *round, const struct rl_node *node, quorum_time now)
 {
-    if (!node->sentinels)
-        return true;
     bool adopts = round->rules.terms.kind == QUORUM_ADOPT;
+    if (!node->sentinels || (!adopts && round->rules.terms.kind != QUORUM_EXTEND))
+        return true;
     return node->nodes->guard.node[node->index].settled <= now && (!adopts || rl_guard_free_at(node) <= now);
 }
 

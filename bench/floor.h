@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { FLOOR_NODES_MAX = 32, FLOOR_TOKEN_LENGTH = 40, FLOOR_WORDS_MAX = 11, FLOOR_FENCE_SIZE = 24 };
+enum { FLOOR_NODES_MAX = 32, FLOOR_TOKEN_LENGTH = 40, FLOOR_WORDS_MAX = 16, FLOOR_FENCE_SIZE = 24, FLOOR_HELPERS = 4 };
 
 struct ev_loop;
 struct redisAsyncContext;
@@ -20,6 +20,7 @@ struct floor_lock {
     size_t resource_length;
     char token[FLOOR_TOKEN_LENGTH]; /* no final NUL */
     char fence[FLOOR_FENCE_SIZE];   /* the fencing token, for floors that have one */
+    char helper[FLOOR_HELPERS][64]; /* the keys beside the lock's, for scripts that name them */
 };
 
 struct floor_command {

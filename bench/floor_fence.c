@@ -8,6 +8,7 @@
 
 #include "contender.h"
 #include "floor.h"
+#include "src/node/limits.h"
 #include "src/node/script.h"
 
 static const char ttl_text[] = "10000";
@@ -38,12 +39,19 @@ static void draw_fence(char *fence)
     snprintf(fence, FLOOR_FENCE_SIZE, "%" PRIu64, last);
 }
 
-static void begin(struct floor_command *command, enum rl_script_id script, const struct floor_lock *lock)
+static void begin(struct floor_command *command, enum rl_script_id script, struct floor_lock *lock)
 {
+    static const char *const suffixes[FLOOR_HELPERS] = {RL_FREE_SUFFIX, RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX,
+                                                        RL_FENCE_SUFFIX};
     floor_word(command, "EVALSHA", 7);
     floor_word(command, rl_scripts[script].sha1, 40);
-    floor_word(command, "1", 1);
+    floor_word(command, "5", 1);
     floor_word(command, lock->resource, lock->resource_length);
+    for (unsigned i = 0; i < FLOOR_HELPERS; i++) {
+        snprintf(lock->helper[i], sizeof lock->helper[i], "%.*s%s", (int)lock->resource_length, lock->resource,
+                 suffixes[i]);
+        floor_word(command, lock->helper[i], strlen(lock->helper[i]));
+    }
     floor_word(command, lock->token, FLOOR_TOKEN_LENGTH);
 }
 
@@ -69,7 +77,7 @@ void floor_release(struct floor_command *command, struct floor_lock *lock)
     begin(command, RL_SCRIPT_FREE, lock);
     add_fence(command, lock);
     floor_word(command, "", 0); /* no waiter */
-    floor_word(command, "", 0);
+    floor_word(command, "0", 1);
 }
 
 bool floor_is_grant(char type, long long number)

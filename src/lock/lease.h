@@ -78,7 +78,8 @@ struct rl_renewal_failure {
 
 /* A lease that is acquired through the queue on the nodes, or offered for a hand-over by one. */
 struct rl_lease_queueing {
-    quorum_nodes offered; /* nodes that were sent the offer, and may notify the waiter */
+    quorum_nodes offered;   /* nodes that were sent the offer, and may notify the waiter */
+    quorum_nodes only_lock; /* nodes where the user may use no key but the lock's: they are only to delete it */
     quorum_time held_since;
     bool queued;    /* acquired through the queue: the release also dequeues */
     bool awaited;   /* clients wait for the lock on a node that has released it */

@@ -202,7 +202,7 @@ static void note_offer(struct rl_round *round, quorum_nodes nodes, bool subscrib
     round->offer->queueing.offered |= subscribed ? nodes : 0;
 }
 
-/* special: the nodes are subscribed to, or name the holder in their reply to a SET. */
+/* special: the nodes are subscribed to, or name the holder in their reply to a SET, or release nothing but the lock. */
 static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool special, bool use_eval)
 {
     struct rl_command command;
@@ -243,6 +243,8 @@ quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_
         special = nodes & rl_listeners_up(round->locks->nodes);
     else if (round->command == RL_COMMAND_SET)
         special = naming_nodes(round, nodes);
+    else if (round->command == RL_COMMAND_RELEASE)
+        special = nodes & round->lease->queueing.only_lock;
     if (round->command == RL_COMMAND_TRUST) { /* each node's marker says something else */
         for (; nodes; nodes &= nodes - 1) {
             round->trusted = (unsigned)__builtin_ctz(nodes);

@@ -26,15 +26,55 @@ static void add_keys(struct rl_command *command, const struct rl_lease *lease)
         rl_command_add(command, lease->key[i].bytes, lease->key[i].size);
 }
 
-/* Calls a script with all keys. */
-static void call(struct rl_command *command, enum rl_script_id script, bool use_eval, const struct rl_lease *lease)
+/* The keys beside those of the lock; the scripts expect them in this order. */
+enum { FREE, QUEUE, ALIVE, FENCE, HELPERS };
+static const struct rl_text helpers[HELPERS] = {[FREE] = {RL_FREE_SUFFIX, sizeof RL_FREE_SUFFIX - 1},
+                                                [QUEUE] = {RL_QUEUE_SUFFIX, sizeof RL_QUEUE_SUFFIX - 1},
+                                                [ALIVE] = {RL_ALIVE_SUFFIX, sizeof RL_ALIVE_SUFFIX - 1},
+                                                [FENCE] = {RL_FENCE_SUFFIX, sizeof RL_FENCE_SUFFIX - 1}};
+
+/* Adds a helper key of each of the lease's keys; of a slot it is the semaphore's. */
+static void add_helpers(struct rl_command *command, const struct rl_lease *lease, unsigned helper)
 {
     struct rl_text semaphore = rl_lease_semaphore(lease);
-    rl_command_script(command, script, use_eval, lease->key_count);
-    if (semaphore.bytes && (script == RL_SCRIPT_GRANT || script == RL_SCRIPT_WAIT))
+    for (unsigned i = 0; i < lease->key_count; i++)
+        rl_command_add_joined(command,
+                              semaphore.bytes ? semaphore : (struct rl_text){lease->key[i].bytes, lease->key[i].size},
+                              helpers[helper].bytes, helpers[helper].size);
+}
+
+static void add_slots(struct rl_command *command, struct rl_text semaphore, unsigned slots)
+{
+    char infix[sizeof RL_SLOT_INFIX + RL_DECIMAL_SIZE] = RL_SLOT_INFIX;
+    const size_t size = sizeof RL_SLOT_INFIX - 1;
+    for (unsigned i = 0; i < slots; i++)
+        rl_command_add_joined(command, semaphore, infix, size + rl_decimal(infix + size, i));
+}
+
+/* Calls a script that may use every key of the lock; `free` gets the slot that the lock is, others get the semaphore. A
+ * script names every key that it uses: a Redis Cluster and some servers require it. */
+static void call(struct rl_command *command, enum rl_script_id script, bool use_eval, const struct rl_lease *lease)
+{
+    const struct rl_key *key = &lease->key[lease->slot < 0 ? 0 : 1];
+    struct rl_text semaphore = {key->bytes, key->size};
+    unsigned slots = script != RL_SCRIPT_FREE ? lease->permits : 0;
+    rl_command_script(command, script, use_eval, lease->key_count * (1 + HELPERS) + slots);
+    if (slots)
         add(command, semaphore);
     else
         add_keys(command, lease);
+    for (unsigned i = 0; i < HELPERS; i++)
+        add_helpers(command, lease, i);
+    add_slots(command, semaphore, slots);
+}
+
+static void query(struct rl_command *command, const struct rl_lease *lease, bool use_eval)
+{
+    rl_command_script(command, RL_SCRIPT_QUERY, use_eval, 3 + RL_SLOT_LAST + 1);
+    add_keys(command, lease);
+    add_helpers(command, lease, QUEUE);
+    add_helpers(command, lease, ALIVE);
+    add_slots(command, (struct rl_text){lease->key[0].bytes, lease->key[0].size}, RL_SLOT_LAST + 1);
 }
 
 static void add_ttl(struct rl_command *command, const struct rl_round *round)
@@ -110,14 +150,25 @@ static void free_all(struct rl_command *command, const struct rl_lease *lease, b
     add_fence(command, lease, rl_lease_own_fence(lease));
     add_mode(command, lease);
     rl_command_add_text(command, waiter ? waiter : "");
-    add(command, rl_lease_semaphore(lease));
     rl_command_add_number(command, rl_lease_rest(lease) / QUORUM_MILLISECOND);
+}
+
+/* Calls release.lua with the keys that the user may use: with the marker a node can prove a hand-over. */
+static void call_release(struct rl_command *command, const struct rl_lease *lease, bool use_eval, bool only_lock)
+{
+    const redlock_options *options = &lease->locks->core->options;
+    rl_command_script(command, RL_SCRIPT_RELEASE, use_eval, only_lock ? 1 : options->guard ? 5 : 4);
+    add_keys(command, lease);
+    for (unsigned i = FREE; i <= ALIVE && !only_lock; i++)
+        add_helpers(command, lease, i);
+    if (options->guard && !only_lock)
+        rl_command_add_text(command, options->marker_key);
 }
 
 /* waiter: the waiter to dequeue, or NULL. hand: the node hands the lock over to the next waiter; a holder that has been
  * a waiter does so even on a node where it has no key. Its entry stays if another acquire of this client uses it. */
 static void release(struct rl_command *command, const struct rl_lease *lease, bool use_eval, const char *waiter,
-                    bool hand)
+                    bool hand, bool only_lock)
 {
     struct waiter_name name;
     if (!rl_lease_is_plain(lease)) {
@@ -126,7 +177,7 @@ static void release(struct rl_command *command, const struct rl_lease *lease, bo
     }
     uint64_t rest_ms = rl_lease_rest(lease) / QUORUM_MILLISECOND;
     bool stays = !waiter && lease->queueing.queued;
-    call(command, RL_SCRIPT_RELEASE, use_eval, lease);
+    call_release(command, lease, use_eval, only_lock);
     add(command, rl_lease_value(lease));
     if (waiter || !hand || stays || rest_ms)
         rl_command_add_text(command, waiter ? waiter : stays ? waiter_name(&name, lease) : "");
@@ -205,23 +256,22 @@ bool rl_round_command_format_all(struct rl_fanout *const *member, unsigned count
                                                 [RL_COMMAND_RESTORE] = RL_SCRIPT_KEEP,
                                                 [RL_COMMAND_RELEASE] = RL_SCRIPT_RELEASES};
     enum rl_command_kind kind = round_of(member[0])->command;
-    char frees[RL_CARRIER_MOST];
     unsigned keys = 0;
+    bool has_helper = kind == RL_COMMAND_RELEASE || scripts[kind] == RL_SCRIPT_KEEP;
     for (unsigned i = 0; i < count; i++)
         keys += round_of(member[i])->lease->key_count;
-    rl_command_script(command, scripts[kind], use_eval, keys);
+    rl_command_script(command, scripts[kind], use_eval, has_helper ? 2 * keys : keys);
     for (unsigned i = 0; i < count; i++)
         add_keys(command, round_of(member[i])->lease);
+    for (unsigned i = 0; i < count && has_helper; i++)
+        add_helpers(command, round_of(member[i])->lease, kind == RL_COMMAND_RELEASE ? FREE : FENCE);
     if (scripts[kind] == RL_SCRIPT_KEEP)
         add_others(command, member, count);
     for (unsigned i = 0; i < count && scripts[kind] != RL_SCRIPT_KEEP; i++) {
         add(command, rl_lease_value(round_of(member[i])->lease));
         if (kind != RL_COMMAND_RELEASE)
             add_ttl(command, round_of(member[i]));
-        frees[i] = round_of(member[i])->leaves_free ? '1' : '0';
     }
-    if (kind == RL_COMMAND_RELEASE)
-        rl_command_add(command, frees, count);
     return rl_command_format(command);
 }
 
@@ -251,13 +301,13 @@ bool rl_round_command_format(struct rl_command *command, const struct rl_round *
         return rl_round_command_format_all(&alone, 1, use_eval, command);
     case RL_COMMAND_RELEASE:
         release(command, lease, use_eval, waiter_to_dequeue(&name, lease, use_eval),
-                round->hands_over && !round->leaves_free);
+                round->hands_over && !round->leaves_free, special);
         break;
     case RL_COMMAND_DEQUEUE:
-        release(command, lease, use_eval, waiter_name(&name, lease), false);
+        release(command, lease, use_eval, waiter_name(&name, lease), false, false);
         break;
     case RL_COMMAND_QUERY:
-        call(command, RL_SCRIPT_QUERY, use_eval, lease);
+        query(command, lease, use_eval);
         break;
     case RL_COMMAND_TRUST:
         trust(command, round, use_eval);

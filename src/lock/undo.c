@@ -48,7 +48,7 @@ static void send_alone(struct rl_round *round, quorum_nodes nodes)
 
 /* -------------------------------------------------------------------------------------------- releases of one turn */
 
-/* What releases.lua does: a release without further arguments. */
+/* What releases.lua does: a release without further arguments. A lock that was waited for is handed on by release.lua. */
 static bool may_gather(const struct rl_round *round)
 {
     return round->hands_over && rl_lease_is_plain(round->lease) && !round->lease->queueing.queued &&
@@ -170,10 +170,23 @@ static bool is_worth_repeating(struct rl_round *round, const struct rl_vote *vot
     return quorum_time_since(refused_since(round, answer), answer->now) < longest_life(round);
 }
 
+/* Clients wait for a lock that was to be released with others; or the user may not use the keys of the waiters, or what
+ * else the release needs. */
+static bool needs_other_form(struct rl_round *round, const struct rl_vote *vote, const struct rl_answer *answer)
+{
+    quorum_nodes node = quorum_node(answer->node->index), *only_lock = &round->lease->queueing.only_lock;
+    bool denied = rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED && rl_lease_is_plain(round->lease) &&
+                  !(*only_lock & node);
+    *only_lock |= denied ? node : 0;
+    return denied || vote->apart;
+}
+
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned node = answer->node->index;
     struct rl_vote vote = rl_reply_vote(RL_COMMAND_RELEASE, answer->reply);
+    if (needs_other_form(round, &vote, answer) && rl_round_send(round, quorum_node(node), false) == 0)
+        return;
     bool again = is_worth_repeating(round, &vote, answer);
     if (rl_round_is_open(round, node) && !(vote.noscript && !request->use_eval)) {
         rl_request_note_latency(request, answer->now);

@@ -59,8 +59,8 @@ static bool grow(struct rl_command *command, size_t needed)
     return true;
 }
 
-/* Each lock needs two such commands; hiredis' printf and malloc for them were a tenth of a client's CPU time. */
-void rl_command_add(struct rl_command *command, const char *bytes, size_t size)
+/* Returns where the bytes of the next argument go, or NULL: no memory. */
+static char *add_room(struct rl_command *command, size_t size)
 {
     assert(!command->bytes);
     if (!command->buffer)
@@ -68,15 +68,32 @@ void rl_command_add(struct rl_command *command, const char *bytes, size_t size)
     size_t needed = command->used + LINE_MOST + size + 2;
     if (command->failed || (needed > command->room && !grow(command, needed))) {
         command->failed = true;
-        return;
+        return NULL;
     }
     char *at = command->buffer + command->used;
     at += put_line(at, '$', size);
-    memcpy(at, bytes, size);
     at[size] = '\r';
     at[size + 1] = '\n';
     command->used = (size_t)(at - command->buffer) + size + 2;
     command->count++;
+    return at;
+}
+
+/* Each lock needs two such commands; hiredis' printf and malloc for them were a tenth of a client's CPU time. */
+void rl_command_add(struct rl_command *command, const char *bytes, size_t size)
+{
+    char *at = add_room(command, size);
+    if (at)
+        memcpy(at, bytes, size);
+}
+
+void rl_command_add_joined(struct rl_command *command, struct rl_text text, const char *suffix, size_t suffix_size)
+{
+    char *at = add_room(command, text.size + suffix_size);
+    if (!at)
+        return;
+    memcpy(at, text.bytes, text.size);
+    memcpy(at + text.size, suffix, suffix_size);
 }
 
 void rl_command_add_text(struct rl_command *command, const char *text)

@@ -38,6 +38,7 @@ void rl_command_init(struct rl_command *command);
 
 void rl_command_add(struct rl_command *command, const char *bytes, size_t size);
 void rl_command_add_text(struct rl_command *command, const char *text);
+void rl_command_add_joined(struct rl_command *command, struct rl_text text, const char *suffix, size_t suffix_size);
 void rl_command_add_number(struct rl_command *command, uint64_t number);
 
 /* Starts a script's call. keys: the number of keys, which are added next. use_eval: by its text, for a node that does not

@@ -80,6 +80,9 @@ _Static_assert(RL_TOKEN_SHOWN == RL_TOKEN_LAST + 1 && RL_TOKEN_LAST == REDLOCK_T
 #define RL_KEY_UNANNOUNCED 2
 #define RL_KEY_AWAITED     3
 
+/* The answer of releases.lua for a lock that it has left to release.lua, because clients wait for it. */
+#define RL_KEY_APART 4
+
 /* In the reply of wait.lua: the lock is not taken, because the node has handed it over to this waiter. */
 #define RL_WAIT_HANDED 2
 

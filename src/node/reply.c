@@ -245,6 +245,8 @@ static struct rl_vote release(const redisReply *reply)
     if (answer == RL_KEY_DONE || answer == RL_KEY_UNANNOUNCED || answer == RL_KEY_AWAITED)
         return (struct rl_vote){
             .vote = QUORUM_GRANTED, .unannounced = answer == RL_KEY_UNANNOUNCED, .awaited = answer == RL_KEY_AWAITED};
+    if (answer == RL_KEY_APART && reply->type == REDIS_REPLY_STRING)
+        return (struct rl_vote){.vote = QUORUM_REFUSED, .apart = true};
     if (answer == RL_KEY_NOT_OURS || rl_reply_error(reply) == RL_ERROR_WRONGTYPE)
         return absent; /* a key of another type is not ours */
     return refused(reply);

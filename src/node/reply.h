@@ -44,6 +44,7 @@ struct rl_vote {
     bool left_nothing; /* the reply shows that the node has nothing of ours */
     bool unannounced;  /* released, but the user may not notify the waiters */
     bool awaited;      /* of a release: clients wait for the lock */
+    bool apart;        /* of a release of several locks: this one must be released by itself */
     bool noscript;     /* the node does not know the script: send its text */
     bool clock;        /* the fencing token is refused: a clock is too far off, the node's or a client's */
     uint64_t record;   /* granted, with a fencing token: the node's record from before; held, for a semaphore: the free

@@ -217,6 +217,34 @@ TEST(releases, key_without_permission_keeps_no_other_on_its_node)
         ck_assert_ptr_nonnull(scene_sent(2, SENT_UNDO, token[i], 0, NULL)); /* its own request */
 }
 
+/* Their release needs the keys of the waiters, which the command of all does not name. */
+TEST(releases, lock_that_clients_wait_for_is_released_by_its_own_command)
+{
+    char token[REDLOCK_TOKEN_SIZE];
+    scene_attach();
+    acquire_many(SOME);
+    scene_hold_on(0, 3, "lock-2:redlock:free");
+    snprintf(token, sizeof token, "%s", redlock_lock_token(acquired[2].lock));
+    start_releases(SOME);
+    expect(SOME, REDLOCK_OK);
+    expect_no_key(SOME);
+    for (unsigned node = 0; node < scene.nodes; node++) {
+        scene_until(scene_sent(node, SENT_UNDO, token, 0, NULL) != NULL);
+        ck_assert_uint_eq(scene_count(node, SENT_UNDO), 1);
+    }
+}
+
+/* The user may use the lock's key, but not those of its waiters. */
+TEST_ROWS(releases, release_needs_no_right_to_the_waiters_keys, 2)
+{
+    scene_add_rule(0, 3, &(struct fake_rule){.argument = "lock-0:redlock:free", .skip = true, .reply = FAKE_NOPERM});
+    scene_attach();
+    acquire_many(_i ? SOME : 1);
+    start_releases(_i ? SOME : 1);
+    expect(_i ? SOME : 1, REDLOCK_OK);
+    expect_no_key(SOME);
+}
+
 TEST(releases, release_by_token_goes_behind_the_release_of_its_handle)
 {
     scene_attach();

@@ -392,10 +392,18 @@ static bool is_script(const struct resp_command *command, enum rl_script_id id)
            (resp_command_is(command, "EVAL") && resp_argument_is(&command->argv[1], rl_scripts[id].text));
 }
 
+size_t scene_first_argument(const struct resp_command *command)
+{
+    return 3 + strtoul(command->argv[2].data, NULL, 10);
+}
+
 /* Is it a waiter's script that acquires the lock if it is free? */
 static bool is_taking(const struct resp_command *command)
 {
-    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 16 && resp_argument_is(&command->argv[6], "take");
+    if (!is_script(command, RL_SCRIPT_WAIT))
+        return false;
+    size_t first = scene_first_argument(command);
+    return command->argc == first + 12 && resp_argument_is(&command->argv[first + 2], "take");
 }
 
 static bool is_sent(const struct resp_command *command, enum sent what)
@@ -417,9 +425,9 @@ const char *scene_token(const struct fake_record *record)
     const struct resp_command *command = record->command;
     if (resp_command_is(command, "SET"))
         return command->argv[2].data;
+    size_t first = scene_first_argument(command);
     if (is_taking(command))
-        return command->argv[7].data;
-    size_t first = 3 + strtoul(command->argv[2].data, NULL, 10); /* the first argument after the keys */
+        return command->argv[first + 3].data;
     return first < command->argc ? command->argv[first].data : "";
 }
 
@@ -521,7 +529,8 @@ void scene_publish(unsigned node, const char *key, const char *message)
     for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++) {
         if (!resp_argument_is(&record->command->argv[3], key))
             continue;
-        const char *name = record->command->argv[4].data; /* the channel, and for some waiters another word */
+        const char *name = record->command->argv[scene_first_argument(record->command)]
+                               .data; /* the channel, and for some waiters another word */
         char *channel = fixture_text("%.*s", (int)strcspn(name, " "), name);
         fake_server_publish(scene.node[node], channel, message);
         free(channel);

@@ -214,6 +214,9 @@ void scene_wait_for_accepted(unsigned node, unsigned count);
 /* Returns the token of an attempt, an undo or an extension. */
 const char *scene_token(const struct fake_record *record);
 
+/* Of a script's call: the index of the first argument behind the keys. */
+size_t scene_first_argument(const struct resp_command *command);
+
 /* Turns the loop until every attempt that these nodes received is followed by its undo, on the same connection. */
 void scene_assert_undone_on(unsigned first, unsigned end);
 /* The undos that the client keeps for the first node. Has a heartbeat sent there, whose reply makes the client send them

@@ -196,8 +196,8 @@ TEST_ROWS(life, healing_prolongs_no_key_but_ours, 2 * ROWS(healings))
     cluster_integer(cluster, 0, "PEXPIRE", KEY, "20000", NULL);
     cluster_command(cluster, 0, NULL, 0, "CONFIG", "SET", "maxmemory", healings[_i / 2].maxmemory, NULL);
     if (_i % 2 == 0)
-        cluster_command(cluster, 0, reply, sizeof reply, "EVAL", rl_scripts[RL_SCRIPT_KEEP].text, "1", KEY, "heal", "1",
-                        "token", "60000", "0", "0", "exclusive", NULL);
+        cluster_command(cluster, 0, reply, sizeof reply, "EVAL", rl_scripts[RL_SCRIPT_KEEP].text, "2", KEY,
+                        KEY ":redlock:fence", "heal", "1", "token", "60000", "0", "0", "exclusive", NULL);
     else
         cluster_command(cluster, 0, reply, sizeof reply, "EVAL", rl_scripts[RL_SCRIPT_HEAL].text, "1", KEY, "token",
                         "60000", NULL);

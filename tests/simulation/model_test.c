@@ -442,8 +442,7 @@ static void say_command(void)
 /* The words after a script's name. */
 static const char *const script_words[RL_SCRIPTS][6] = {
     [RL_SCRIPT_RELEASE] = {"1 L T", "1 L T w|", "1 L T w| undo", "1 L T w undo| stays"},
-    [RL_SCRIPT_RELEASES] = {"1 L T 0|1", "2 lock other T T 00|01", "3 lock other a_third T T T 000|010",
-                            "2 L L T T 00|10"},
+    [RL_SCRIPT_RELEASES] = {"1 L T", "2 lock other T T", "3 lock other a_third T T T", "2 L L T T"},
     [RL_SCRIPT_QUERY] = {"1 L"},
     [RL_SCRIPT_LIST] = {"3 L lock:redlock:queue lock:redlock:alive", "6 lock lock:redlock:queue lock:redlock:alive "
                                                                      "other other:redlock:queue other:redlock:alive"},
@@ -462,10 +461,62 @@ static const char *const script_words[RL_SCRIPTS][6] = {
                         "3 L L L keep|heal 1 " GRANT " 2 " GRANT,
                         "5 L L L L L keep|heal 2 " GRANT " 1 " GRANT " 2 " GRANT,
                         "3 L L L keep|heal 1 " GRANT " 1 " GRANT " 1 " GRANT},
-    [RL_SCRIPT_FREE] = {"1 L T F " RECORD " " MODE " w|| | 0|400", "1 L T F " RECORD " " MODE " w|| | 0|400",
-                        "1 lock:redlock:slot:1 T F " RECORD " " MODE " w|| lock 0",
-                        "1 other:redlock:slot:1 T F " RECORD " " MODE " w|| other 300"},
+    [RL_SCRIPT_FREE] = {"1 L T F " RECORD " " MODE " w|| 0|400", "1 L T F " RECORD " " MODE " w|| 0|400",
+                        "1 lock:redlock:slot:1 T F " RECORD " " MODE " w|| 0",
+                        "1 other:redlock:slot:1 T F " RECORD " " MODE " w|| 300"},
 };
+
+#define WAITERS_KEYS                                                                                                   \
+    {                                                                                                                  \
+        ":redlock:free", ":redlock:queue", ":redlock:alive"                                                            \
+    }
+#define ALL_KEYS                                                                                                       \
+    {                                                                                                                  \
+        ":redlock:free", ":redlock:queue", ":redlock:alive", ":redlock:fence"                                          \
+    }
+
+/* The keys that a script names behind each lock's own; and which argument is the number of a semaphore's slots. */
+static const struct {
+    const char *suffix[4];
+    size_t slots;
+} helpers[RL_SCRIPTS] = {
+    [RL_SCRIPT_RELEASE] = {WAITERS_KEYS, 0},
+    [RL_SCRIPT_RELEASES] = {{":redlock:free"}, 0},
+    [RL_SCRIPT_QUERY] = {{":redlock:queue", ":redlock:alive"}, 0},
+    [RL_SCRIPT_WAIT] = {ALL_KEYS, 8},
+    [RL_SCRIPT_GRANT] = {ALL_KEYS, 5},
+    [RL_SCRIPT_KEEP] = {{":redlock:fence"}, 0},
+    [RL_SCRIPT_FREE] = {ALL_KEYS, 0},
+};
+
+/* Puts them behind the locks of the command. */
+static void name_all_keys(size_t script)
+{
+    char *tail[WORDS];
+    size_t lock_count = (size_t)atoi(words[2].data), tails = count - 3 - lock_count, slots = 0;
+    for (size_t i = 0; i < tails; i++)
+        tail[i] = fixture_text("%s", texts[3 + lock_count + i]);
+    if (helpers[script].slots)
+        slots = (size_t)atoi(tail[helpers[script].slots]);
+    else if (script == RL_SCRIPT_QUERY)
+        slots = 32;
+    count = 3 + lock_count;
+    for (size_t i = 0; i < 4 && helpers[script].suffix[i]; i++)
+        for (size_t k = 0; k < lock_count; k++)
+            add_print("%.*s%s", (int)strcspn(texts[3 + k], ":"), texts[3 + k], helpers[script].suffix[i]);
+    for (size_t i = 0; i < slots; i++)
+        add_print("%s:redlock:slot:%zu", texts[3], i);
+    if (script == RL_SCRIPT_RELEASE && draw(4))
+        add(marker);
+    size_t keys = count - 3;
+    for (size_t i = 0; i < tails; i++) {
+        add(tail[i]);
+        free(tail[i]);
+    }
+    free(texts[2]);
+    texts[2] = fixture_text("%zu", keys);
+    words[2] = resp_argument_of(texts[2]);
+}
 
 /* Makes one argument invalid, or removes one. Uses no large numbers, because a script would count up to them. */
 static void spoil_script(void)
@@ -494,6 +545,8 @@ static size_t say_script(void)
     while (variants < 6 && script_words[script][variants])
         variants++;
     add_pattern(resp_argument_of(script_words[script][draw(variants)]));
+    if (script != RL_SCRIPT_GUARD && (script != RL_SCRIPT_RELEASE || draw(8))) /* the user may use only the lock */
+        name_all_keys(script);
     spoil_script();
     return script;
 }
@@ -697,9 +750,12 @@ TEST_ROWS(model, release_ends_the_offer_of_its_token, ROWS(offers))
     const char *text = rl_scripts[RL_SCRIPT_RELEASE].text;
     set_time(INT64_C(1700000000000000));
     run("SET", "lock", "token-1", NULL);
-    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "1", "lock", "w1", "1", "enqueue", "ac", "30000", "0", "0",
-        "exclusive", "0", "-1", "1", offers[_i].offer, NULL);
-    ck_assert_str_eq(run("EVAL", text, "1", "lock", "aa", "w1", offers[_i].undo, "stays", NULL), ":0\r\n");
+    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "5", "lock", "lock:redlock:free", "lock:redlock:queue",
+        "lock:redlock:alive", "lock:redlock:fence", "w1", "1", "enqueue", "ac", "30000", "0", "0", "exclusive", "0",
+        "-1", "1", offers[_i].offer, NULL);
+    ck_assert_str_eq(run("EVAL", text, "4", "lock", "lock:redlock:free", "lock:redlock:queue", "lock:redlock:alive",
+                         "aa", "w1", offers[_i].undo, "stays", NULL),
+                     ":0\r\n");
     const char *entry = run("HGET", "lock:redlock:alive", "w1", NULL);
     ck_assert_int_eq(strcmp(entry, "$16\r\n1700000003000.5 \r\n") == 0, offers[_i].ends);
     ck_assert_str_eq(run("ZSCORE", "lock:redlock:queue", "w1", NULL), "$1\r\n1\r\n");
@@ -712,8 +768,9 @@ static long long life(const char *key)
 
 static void enqueue(const char *waiter, const char *ticket)
 {
-    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "1", "lock", waiter, ticket, "enqueue", "ac", "30000", "0", "0",
-        "exclusive", "0", "-1", "1", "", NULL);
+    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "5", "lock", "lock:redlock:free", "lock:redlock:queue",
+        "lock:redlock:alive", "lock:redlock:fence", waiter, ticket, "enqueue", "ac", "30000", "0", "0", "exclusive",
+        "0", "-1", "1", "", NULL);
 }
 
 static void assert_all_live(long long left_ms)

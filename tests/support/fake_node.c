@@ -225,6 +225,8 @@ void fake_node_execute(struct fake_node *node, struct fake_connection *connectio
         sim_server_execute(&node->model, &connection->session, command->argc, command->argv, fake_node_clock_us(node),
                            reply);
         connection->executing = false;
+        if (sim_script_errors)
+            fixture_fail("%s", sim_script_error);
         pthread_mutex_unlock(&model_lock);
     }
 }

@@ -3,6 +3,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,13 @@ char sim_script_error[256];
 
 static lua_State *lua; /* one for all servers: the caller lets one thread at a time execute commands */
 static int compiled[RL_SCRIPTS];
+static int declared; /* a table of the running script's KEYS */
 
 /* The command that the running script executes. */
 static struct {
     struct sim_server *server;
     int64_t microseconds;
+    const char *name; /* of the script */
 } running;
 
 static void execute_key_command(struct sim_server *server, size_t count, const struct resp_argument *words,
@@ -95,6 +98,37 @@ static bool read_words(struct resp_argument *words, size_t count)
     return true;
 }
 
+static void script_fails(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void script_fails(const char *format, ...)
+{
+    va_list arguments;
+    sim_script_errors++;
+    va_start(arguments, format);
+    vsnprintf(sim_script_error, sizeof sim_script_error, format, arguments);
+    va_end(arguments);
+    for (char *at = sim_script_error; *at; at++)
+        *at = *at == '\r' || *at == '\n' ? ' ' : *at; /* a reply's error is one line */
+}
+
+/* A script must name every key that it uses in KEYS, as some servers demand. Publishing uses none. */
+static void check_keys(size_t count, const struct resp_argument *words)
+{
+    bool all = sim_text_is(words[0], "MGET") || sim_text_is(words[0], "DEL") || sim_text_is(words[0], "EXISTS");
+    if (sim_text_is(words[0], "TIME") || sim_text_is(words[0], "INFO") || sim_text_is(words[0], "PUBLISH"))
+        return;
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, declared);
+    for (size_t i = 1; i < (all || count < 2 ? count : 2); i++) {
+        lua_pushlstring(lua, words[i].data, words[i].length);
+        lua_rawget(lua, -2);
+        if (!lua_toboolean(lua, -1))
+            script_fails("%s.lua: the script has not declared the key '%.*s'", running.name, (int)words[i].length,
+                         words[i].data);
+        lua_pop(lua, 1);
+    }
+    lua_pop(lua, 1);
+}
+
 static bool call_server(void)
 {
     static const char bad[] = "ERR Lua redis lib command arguments must be strings or integers";
@@ -107,6 +141,7 @@ static bool call_server(void)
         push_line("err", bad, sizeof bad - 1);
         return false;
     }
+    check_keys(count, words);
     reply.length = 0;
     execute_key_command(running.server, count, words, running.microseconds, &reply);
     bytes_append(&reply, "", 1);
@@ -154,6 +189,8 @@ static void open_interpreter(void)
         }
         compiled[i] = luaL_ref(lua, LUA_REGISTRYINDEX);
     }
+    lua_newtable(lua);
+    declared = luaL_ref(lua, LUA_REGISTRYINDEX);
 }
 
 void sim_scripts_close(void)
@@ -171,6 +208,17 @@ static void set_words(const char *name, size_t count, const struct resp_argument
         lua_rawseti(lua, -2, (int)i + 1);
     }
     lua_setglobal(lua, name);
+}
+
+static void declare_keys(size_t count, const struct resp_argument *words)
+{
+    lua_createtable(lua, 0, (int)count);
+    for (size_t i = 0; i < count; i++) {
+        lua_pushlstring(lua, words[i].data, words[i].length);
+        lua_pushboolean(lua, 1);
+        lua_rawset(lua, -3);
+    }
+    lua_rawseti(lua, LUA_REGISTRYINDEX, declared);
 }
 
 /* Converts the script's return value, at the top of the stack, to RESP. */
@@ -229,10 +277,8 @@ static void write_error(struct bytes *reply, const char *name)
         lua_pop(lua, 1);
         return;
     }
-    sim_script_errors++;
-    snprintf(sim_script_error, sizeof sim_script_error, "%s.lua: %s", name, lua_tostring(lua, -1));
-    for (char *at = sim_script_error; *at; at++)
-        *at = *at == '\r' || *at == '\n' ? ' ' : *at; /* a reply's error is one line */
+    const char *text = lua_tostring(lua, -1);
+    script_fails("%s.lua: %s", name, text ? text : "an error without a text");
     bytes_print(reply, "-ERR %s\r\n", sim_script_error);
 }
 
@@ -282,12 +328,15 @@ static void run_script(struct sim_server *server, int script, struct resp_argume
         lua_rawgeti(lua, LUA_REGISTRYINDEX, compiled[script]);
     else if (luaL_loadbuffer(lua, text.data, text.length, name) != 0)
         abort();
+    running.name = name;
     set_words("KEYS", keys, words);
+    declare_keys(keys, words);
     set_words("ARGV", count - keys, words + keys);
     if (lua_pcall(lua, 0, 1, 0) == 0)
         write_value(reply);
     else
         write_error(reply, name);
+    running.name = NULL;
     lua_settop(lua, 0);
 }
 
@@ -372,9 +421,9 @@ static void execute_key_command(struct sim_server *server, size_t count, const s
         bytes_print(reply, ":%lld\r\n", server->hooks ? server->hooks->publish(server, words[1], words[2]) : 0);
     else {
         bytes_print(reply, "-ERR unknown command '%.*s'\r\n", (int)words[0].length, words[0].data);
-        sim_script_errors++;
-        snprintf(sim_script_error, sizeof sim_script_error, "the model does not know the command '%.*s'",
-                 (int)words[0].length, words[0].data);
+        if (running.name)
+            script_fails("%s.lua: the model does not know the command '%.*s'", running.name, (int)words[0].length,
+                         words[0].data);
     }
 }
 

@@ -1,5 +1,5 @@
 -- Extends locks (keep), or sets them again where they are missing (heal), and raises their fencing records.
--- KEYS: the locks' keys, one lock after the other. ARGV: keep or heal; then of each lock the number of keys, token, ttl
+-- KEYS: the locks' keys, one lock after the other; then the fence key of each. ARGV: keep or heal; then of each lock the number of keys, token, ttl
 -- in ms, fencing token (0: none), life of its record in ms (0: forever), mode (exclusive or shared).
 -- Answers for each lock the largest fencing record from before; RL_KEEP_ABSENT: a key is missing or another holder's;
 -- RL_KEEP_REFUSED: done, but the fencing token is refused.
@@ -51,19 +51,19 @@ function act.shared(keys, token, ttl)
   end
   return true
 end
-local answers, at = {}, 0
+local answers, at, all = {}, 0, #KEYS / 2
 for lock = 2, #ARGV, 6 do
   local count, token, ttl, fence, fence_life, mode = unpack(ARGV, lock, lock + 5)
-  local keys, answer = {}, 0
+  local keys, names, answer = {}, {}, 0
   for i = 1, tonumber(count) do
-    keys[i] = KEYS[at + i]
+    keys[i], names[i] = KEYS[at + i], KEYS[all + at + i]
   end
   at = at + #keys
   local mine = act[mode == 'shared' and 'shared' or task](keys, token, ttl)
   if not mine then
     answer = RL_KEEP_ABSENT
   elseif fence ~= '0' then
-    answer = objection(keys, fence) and RL_KEEP_REFUSED or raise(keys, fence, fence_life)
+    answer = objection(names, fence) and RL_KEEP_REFUSED or raise(names, fence, fence_life)
   end
   answers[#answers + 1] = answer
 end

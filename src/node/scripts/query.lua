@@ -1,4 +1,5 @@
--- Reads who holds a lock, for how long, and how many clients wait. KEYS: lock, or semaphore.
+-- Reads who holds a lock, for how long, and how many clients wait. KEYS: lock, or semaphore; queue, alive; every slot that
+-- a semaphore may have, because only its users know their number.
 -- Answers {holder, left, waiters, taken}
 --   holder: token; nil: none; RL_HOLDER_READERS; RL_HOLDER_FOREIGN: a key that is not a lock.
 --   left: PTTL. -2: no key, -1: no expiry.
@@ -14,14 +15,11 @@ if type(holder) == 'table' and holder.err then
   holder = is_open(KEYS[1]) and RL_HOLDER_READERS or RL_HOLDER_FOREIGN
 end
 -- include waiters
-local names, taken = {}, {}
-for number = 0, RL_SLOT_LAST do -- the most that a semaphore may have: only its users know the number
-  names[number + 1] = KEYS[1] .. RL_SLOT_INFIX .. number
-end
-for i, token in ipairs(redis.pcall('MGET', unpack(names))) do
+local taken = {}
+for i, token in ipairs(redis.pcall('MGET', unpack(KEYS, 4))) do
   if token then
     taken[#taken + 1] = i - 1
     taken[#taken + 1] = token
   end
 end
-return {holder, call('PTTL', KEYS[1]), waiters_of(KEYS[1] .. RL_QUEUE_SUFFIX, KEYS[1] .. RL_ALIVE_SUFFIX), taken}
+return {holder, call('PTTL', KEYS[1]), waiters_of(KEYS[2], KEYS[3]), taken}

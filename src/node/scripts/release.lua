@@ -1,5 +1,5 @@
 -- Compare and delete: only the holder's own token unlocks.
--- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, 'undo', '' or rest[, 'stays']]].
+-- KEYS: lock, free, queue, alive[, marker]; or only the lock: the user may use no other. ARGV: token[, waiter to dequeue ('': none)[, 'undo', '' or rest[, 'stays']]].
 -- rest: the lock is kept for this many ms, instead of being deleted and handed over.
 -- The release of a lock that was held hands it over to the first waiter. With a second argument it does so even where
 -- the holder had no key, if the lock is free: otherwise this node would stay out of all hand-overs that follow. An undo
@@ -11,7 +11,7 @@
 -- Most releases have no waiter, so they cost no more calls than compare and delete: while clients wait there is a key
 -- ':redlock:free', which is read along with the lock.
 local call = redis.call
-local values = redis.pcall('MGET', KEYS[1], KEYS[1] .. RL_FREE_SUFFIX) -- an error: a user without rights to the other keys
+local values = KEYS[2] and redis.pcall('MGET', KEYS[1], KEYS[2]) or {err = ''} -- an error: a user without MGET
 local holder, free, rest, deleted = values[1] or redis.pcall('GET', KEYS[1]), values[2], tonumber(ARGV[3]), nil
 if holder == ARGV[1] then
   deleted = rest and call('PEXPIRE', KEYS[1], rest) or call('DEL', KEYS[1])
@@ -21,7 +21,7 @@ if holder == ARGV[1] then
 end
 local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, rest or ARGV[3] == 'undo'
 if waiter and ARGV[4] then
-  local alive = KEYS[1] .. RL_ALIVE_SUFFIX
+  local alive = KEYS[4]
   local entry = redis.pcall('HMGET', alive, waiter)[1]
   if entry and string.sub(entry, 17, 16 + #token) == token then
     redis.pcall('PEXPIRE', alive, RL_QUEUE_LIFE_MS) -- first: a full node accepts writes only in this order
@@ -44,9 +44,10 @@ end
 -- include handing
 -- include wake
 -- A user without rights to the queue releases the lock all the same.
-local announced = try_to_wake(KEYS[1], waiter, deleted and not rest and (free or true), nil, nil, not undo and give)
+local at = {lock = KEYS[1], free = KEYS[2], queue = KEYS[3], alive = KEYS[4]}
+local announced = try_to_wake(at, waiter, deleted and not rest and (free or true), nil, not undo and give)
 if rest and deleted then
-  announced = announce(KEYS[1])
+  announced = announce(at)
 end
 if not deleted then
   return RL_KEY_NOT_OURS

@@ -1,7 +1,8 @@
 -- Enqueues a waiter, or refreshes its entry; takes the lock if that is requested, and it is this waiter's turn.
 -- It is its turn if the lock is free, and no live waiter is ahead. For readers a lock that readers hold is free, and only
 -- writers are ahead.
--- KEYS: locks, which are taken all or none; or a semaphore. ARGV: waiter: its name in the queues, which for a reader
+-- KEYS: locks, which are taken all or none, or a semaphore; then the free, queue, alive and fence key of each, and the
+-- slots of a semaphore. ARGV: waiter: its name in the queues, which for a reader
 -- ends with ' r'. ticket: its place. task: enqueue; take: take the lock, or enqueue. token. ttl: in ms. fence: the proposed fencing token (0: none). fence_life: of its record, in ms (0:
 -- forever). mode: exclusive or shared. slots: a semaphore's number of slots (otherwise 0). wanted: the slot to take (-1:
 -- none; it is free if any slot is). subscribed: 1: the waiter is subscribed on this node, 0. offer: for a hand-over ('':
@@ -20,9 +21,8 @@ local call = redis.call
 local shared = mode == 'shared'
 slots = tonumber(slots)
 -- include slots
-local function lock_of(key)
-  return slots > 0 and slot(key, wanted) or key
-end
+local count = (#KEYS - slots) / 5
+local records = {unpack(KEYS, 4 * count + 1, 5 * count)}
 -- A client of another library publishes nothing when it releases. Its tokens mostly differ from ours. A lock that readers
 -- hold is a sorted set, and ours.
 local function number_of(key, holder)
@@ -39,15 +39,18 @@ local function number_of(key, holder)
   return math.max(number, 1)
 end
 -- The remaining time of one key's lock, and the waiters ahead of this one.
-local function look(key)
-  local queue, alive, free = key .. RL_QUEUE_SUFFIX, key .. RL_ALIVE_SUFFIX, key .. RL_FREE_SUFFIX
-  local remaining = call('PTTL', lock_of(key))
+local function look(i)
+  local key, free, queue, alive = KEYS[i], KEYS[count + i], KEYS[2 * count + i], KEYS[3 * count + i]
+  if slots > 0 then
+    key = slot(wanted == '-1' and 0 or wanted, slots)
+  end
+  local remaining = call('PTTL', key)
   -- The holder, and a key that exists while there are waiters: since when the lock is free; 0: it is held, or no client
   -- has noticed its end.
   local values = (remaining == -2 or slots > 0) and {false, call('GET', free)} or call('MGET', key, free)
   remaining = remaining == -2 and 0 or remaining == -1 and -1 or remaining + 1
   if slots > 0 and (wanted == '-1' or remaining ~= 0) then
-    remaining = until_free(key, slots)
+    remaining = until_free(slots)
     if wanted ~= '-1' and remaining == 0 then
       remaining = 1 -- another slot is free, not this one
     end
@@ -83,7 +86,7 @@ local function look(key)
       local ends = tonumber(string.sub(entries[4] or '', 1, 15)) or 0
       -- The waiters behind the first one of a free lock wake it.
       local wakes = remaining == 0 and ends >= now and other ~= waiter and other ~= woken
-      local published = wakes and redis.pcall('PUBLISH', string.match(other, '^%S+'), '0' .. lock_of(key))
+      local published = wakes and redis.pcall('PUBLISH', string.match(other, '^%S+'), '0' .. key)
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, other)
         call('HDEL', alive, other)
@@ -99,20 +102,20 @@ local function look(key)
   end
   local exists = remaining ~= 0
   if shared then
-    ahead = is_held_off(key, '(' .. bound, not exists) and 1 or 0
+    ahead = is_held_off(queue, alive, '(' .. bound, not exists) and 1 or 0
     remaining = is_open(key) and 0 or remaining
   end
   return {
-    key = key, queue = queue, alive = alive, free = free, exists = exists, holder = values[1], since = values[2],
+    lock = key, queue = queue, alive = alive, free = free, exists = exists, holder = values[1], since = values[2],
     remaining = remaining, ahead = ahead, mine = mine, seen = entries[2] or '0', writer = entries[3],
     head = remaining == 0 and head ~= woken and head,
   }
 end
 local function take(at)
   if shared then
-    enter(at.key, token, ttl)
+    enter(at.lock, token, ttl)
   else
-    call('SET', lock_of(at.key), token, 'NX', 'PX', ttl)
+    call('SET', at.lock, token, 'NX', 'PX', ttl)
   end
   call('ZREM', at.queue, waiter)
   call('HDEL', at.alive, waiter, shared and waiter or ' writer')
@@ -159,29 +162,30 @@ local function enqueue(at)
   return mine and 0 or seen, mine and mine > tonumber(ticket) and mine or 0
 end
 local looks, longest, most = {}, 0, 0
-for i, key in ipairs(KEYS) do
-  looks[i] = look(key)
+for i = 1, count do
+  looks[i] = look(i)
   local remaining = looks[i].remaining
   longest = (longest == -1 or remaining == -1) and -1 or math.max(longest, remaining)
   most = math.max(most, looks[i].ahead)
 end
 if task == 'take' and longest == 0 and most == 0 then
   -- include fence
-  local refusal = fence ~= '0' and not shared and objection(KEYS, fence)
+  local refusal = fence ~= '0' and not shared and objection(records, fence)
   if refusal then
     return redis.error_reply(refusal)
   end
   for _, at in ipairs(looks) do
     take(at)
   end
-  local record = shared and largest(KEYS) or fence ~= '0' and raise(KEYS, fence, fence_life) or 0
+  local record = shared and largest(records) or fence ~= '0' and raise(records, fence, fence_life) or 0
   -- include wake
-  for _, key in ipairs(shared and KEYS or {}) do
-    pcall(wake, key, nil, false, 1) -- the next readers, which wake the readers after them
+  for _, at in ipairs(shared and looks or {}) do
+    pcall(wake, at, nil, false, 1) -- the next readers, which wake the readers after them
   end
   for number = 0, slots - 1 do
-    if call('EXISTS', slot(KEYS[1], number)) == 0 then
-      pcall(wake, slot(KEYS[1], number), nil, false, 0, KEYS[1]) -- one more slot is free: for the next waiter
+    if call('EXISTS', slot(number, slots)) == 0 then
+      looks[1].lock = slot(number, slots)
+      pcall(wake, looks[1], nil, false, 0) -- one more slot is free: for the next waiter
       break
     end
   end
@@ -196,16 +200,16 @@ end
 local seen, place, foreign, ours = 0, 0, 0, 0
 for _, at in ipairs(looks) do
   local is_held = is_lock and at.exists
-  at.by_readers = is_held and not at.holder and not shared and is_open(at.key)
+  at.by_readers = is_held and not at.holder and not shared and is_open(at.lock)
   local before, later = enqueue(at)
   seen, place = math.max(seen, before), math.max(place, later)
-  local number = is_held and number_of(at.key, at.holder) or 0
+  local number = is_held and number_of(at.lock, at.holder) or 0
   named = named ~= '' and named or is_held and at.holder or ''
   foreign, ours = foreign + math.max(number, 0), ours + math.min(number, 0)
   if at.head then
     -- The waiter that was woken before may have moved to a later place.
-    redis.pcall('PUBLISH', string.match(at.head, '^%S+'), '0' .. lock_of(at.key))
+    redis.pcall('PUBLISH', string.match(at.head, '^%S+'), '0' .. at.lock)
   end
 end
-local record = slots > 0 and free_slots(KEYS[1], slots) or foreign > 0 and foreign or ours
+local record = slots > 0 and free_slots(slots) or foreign > 0 and foreign or ours
 return {0, longest, most, place > 0 and -place or seen, record, string.sub(named, 1, RL_TOKEN_SHOWN)}

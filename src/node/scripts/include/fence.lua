@@ -1,25 +1,18 @@
 -- A fencing record is the largest token that the node was sent: a number. A key that holds anything else is another
--- program's, and is not changed.
-local function records(keys)
-  local names = {}
-  for i, key in ipairs(keys) do
-    names[i] = key .. RL_FENCE_SUFFIX
-  end
-  return names, call('MGET', unpack(names))
-end
+-- program's, and is not changed. names: the records' keys.
 -- The largest record.
-local function largest(keys)
-  local most, _, values = 0, records(keys)
-  for _, record in ipairs(values) do
+local function largest(names)
+  local most = 0
+  for _, record in ipairs(call('MGET', unpack(names))) do
     most = math.max(most, tonumber(record or 0) or 0)
   end
   return most
 end
 -- Raises the records, prolongs their lives, and returns the largest from before. A full node refuses a script only at
 -- its first write, and only if that write may need memory: PEXPIRE, which needs none, comes first.
-local function raise(keys, token, life)
-  local most, names, values = 0, records(keys)
-  for i, record in ipairs(values) do
+local function raise(names, token, life)
+  local most = 0
+  for i, record in ipairs(call('MGET', unpack(names))) do
     local before = tonumber(record or 0)
     most = math.max(most, before or 0)
     if before and (record or call('EXISTS', names[i]) == 0) then
@@ -36,12 +29,11 @@ local function raise(keys, token, life)
 end
 -- Why the token cannot be recorded, or nil. A token far ahead comes from a client with a wrong clock, which must not raise
 -- the record for all others.
-local function objection(keys, token)
+local function objection(names, token)
   if tonumber(token) > (call('TIME')[1] + RL_FENCE_FAR_S) * 1000000 then
     return 'CLOCK the fencing token is more than a day ahead of the clock of this node'
   end
-  local names, values = records(keys)
-  for i, record in ipairs(values) do
+  for i, record in ipairs(call('MGET', unpack(names))) do
     if not tonumber(record or 0) or not record and call('EXISTS', names[i]) == 1 then
       return 'ERR the key of the fencing record holds something else: another program uses it'
     end

@@ -54,13 +54,12 @@ local function leave(key, token, rest)
 end
 -- A waiting writer keeps new readers out; of a lock that readers hold for 10 s of every 20 s (not always): readers that
 -- stay indefinitely must not block other readers indefinitely.
-local function is_held_off(key, below, always)
-  local alive = key .. RL_ALIVE_SUFFIX
+local function is_held_off(queue, alive, below, always)
   local since = tonumber(call('HMGET', alive, ' writer')[1] or 0)
   if not always and (since == 0 or (now - since) % 20000 >= 10000) then
     return false
   end
-  for _, waiter in ipairs(call('ZRANGEBYSCORE', key .. RL_QUEUE_SUFFIX, '-inf', below, 'LIMIT', 0, 64)) do
+  for _, waiter in ipairs(call('ZRANGEBYSCORE', queue, '-inf', below, 'LIMIT', 0, 64)) do
     if string.sub(waiter, -2) ~= ' r' and (tonumber(string.sub(call('HMGET', alive, waiter)[1] or '', 1, 15)) or 0) >= now then
       return true
     end

@@ -1,8 +1,8 @@
--- The lock of this key may have become free. Removes the waiter `out` from the queue, if given. If the lock is free,
+-- A lock may have become free. Removes the waiter `out` from the queue, if given. If the lock is free,
 -- wakes the first live waiter, on the channel that its name begins with. Readers at the head are woken together, also
 -- while other readers hold the lock. freed: the caller has freed the lock, and the text of its ':redlock:free' key, or
--- true. most: the number of readers to wake, minus one. base: of a slot, the semaphore's key,
--- which has the queue. give: hands the lock over to the first waiter instead, if it can; the caller that also says
+-- true. most: the number of readers to wake, minus one. at: the keys: lock, free, queue and alive; of a slot the last
+-- three are the semaphore's. give: hands the lock over to the first waiter instead, if it can; the caller that also says
 -- `freed` has deleted the key. It passes over waiters whose client hears no messages; if no other can be handed the
 -- lock, the first one is woken. Returns false if the user may not publish.
 -- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is removed:
@@ -12,20 +12,19 @@ local function may_not(err) -- an error of rights names the user, on every serve
   return string.find(type(err) == 'table' and err.err or err, '[Uu]ser ') ~= nil
 end
 -- The lock is kept for a while after its release: the first waiter looks until when.
-local function announce(key, base)
-  local head = redis.pcall('ZRANGE', (base or key) .. RL_QUEUE_SUFFIX, 0, 0)
+local function announce(at)
+  local head = redis.pcall('ZRANGE', at.queue, 0, 0)
   local channel = head[1] and string.match(head[1], '^%S+')
-  return not may_not(head.err and head or channel and redis.pcall('PUBLISH', channel, '0' .. key) or '')
+  return not may_not(head.err and head or channel and redis.pcall('PUBLISH', channel, '0' .. at.lock) or '')
 end
-local function wake(key, out, freed, most, base, give)
-  base = base or key
-  local queue, alive, free = base .. RL_QUEUE_SUFFIX, base .. RL_ALIVE_SUFFIX, base .. RL_FREE_SUFFIX
-  local at, last, held, now, done, more = '0', most or '1', false, nil, false, nil -- texts: numbers cost a call more
+local function wake(at, out, freed, most, give)
+  local key, free, queue, alive = at.lock, at.free, at.queue, at.alive
+  local first, last, held, now, done, more = '0', most or '1', false, nil, false, nil -- texts: numbers cost a call more
   local woken, may_publish, readers, changed, passed = 0, true, nil, out or freed, 0
   repeat
-    local page, kept = call('ZRANGE', queue, at, last), 0
+    local page, kept = call('ZRANGE', queue, first, last), 0
     local entries = page[1] and call('HMGET', alive, out or '', unpack(page))
-    more = #page > last - at
+    more = #page > last - first
     if entries and out and entries[1] then
       call('ZREM', queue, out)
       call('HDEL', alive, out)
@@ -66,7 +65,7 @@ local function wake(key, out, freed, most, base, give)
             end
           end
           if passed > 0 then
-            return wake(key, nil, freed, most, base)
+            return wake(at, nil, freed, most)
           end
           published = published or redis.pcall('PUBLISH', string.match(waiter, '^%S+'), '0' .. key)
         end
@@ -86,11 +85,11 @@ local function wake(key, out, freed, most, base, give)
         end
       end
     end
-    at = at + kept
-    last = at + 7
+    first = first + kept
+    last = first + 7
   until done or not more
   if passed > 0 then
-    return wake(key, nil, freed, most, base)
+    return wake(at, nil, freed, most)
   end
   if woken == 0 and not done then
     if changed then

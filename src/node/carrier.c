@@ -10,7 +10,8 @@
 
 struct rl_carrier {
     struct rl_fanout fanout; /* its references are the carrier's */
-    const char *bytes;       /* the command's; NULL: no memory, or no node needs it any more */
+    rl_carrier_format *format;
+    const char *bytes; /* the command's; NULL: no memory, or no node needs it any more */
     size_t length;
     char *copy; /* for the nodes whose turn comes later */
     quorum_nodes unsent;
@@ -172,13 +173,29 @@ static void carrier_on_answer(struct rl_fanout *fanout, struct rl_request *reque
         carrier_send_on(carrier);
 }
 
+/* Sends the script's text for all members at once, or the node would never learn a script that only carriers use. Only
+ * undos are all sent again in any case. */
+static bool carrier_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
+{
+    (void)request;
+    struct rl_carrier *carrier = (struct rl_carrier *)fanout;
+    struct rl_command command;
+    if (!rl_fanout_is_undo(fanout))
+        return false;
+    rl_command_init(&command);
+    carrier->format(carrier->member, carrier->count, use_eval, &command);
+    bool sent = rl_fanout_send(fanout, quorum_node(node->index), &command) == 0;
+    rl_command_free(&command);
+    return sent;
+}
+
 static unsigned carrier_undos(const struct rl_fanout *fanout)
 {
     return ((const struct rl_carrier *)fanout)->count;
 }
 
 static const struct rl_fanout_type carrier_type = {
-    .answered = carrier_on_answer, .undos = carrier_undos, .destroy = carrier_destroy};
+    .answered = carrier_on_answer, .resend = carrier_resend, .undos = carrier_undos, .destroy = carrier_destroy};
 
 /* ---------------------------------------------------------------------------------------------------------- creating */
 
@@ -232,6 +249,7 @@ void rl_carrier_send(struct rl_fanout *const *member, unsigned count, quorum_nod
     if (!carrier)
         return;
     rl_command_init(&command);
+    carrier->format = format;
     format(member, count, false, &command);
     carrier->bytes = command.bytes;
     carrier->length = command.length;

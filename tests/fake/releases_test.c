@@ -18,7 +18,8 @@ static unsigned count_carriers(unsigned node)
     const struct fake_record *record;
     for (unsigned at = 0; (record = fake_server_record(scene.node[node], NULL, at)); at++)
         if (record->command->argc > 1)
-            count += resp_argument_is(&record->command->argv[1], rl_scripts[RL_SCRIPT_RELEASES].sha1);
+            count += resp_argument_is(&record->command->argv[1], rl_scripts[RL_SCRIPT_RELEASES].sha1) ||
+                     resp_argument_is(&record->command->argv[1], rl_scripts[RL_SCRIPT_RELEASES].text);
     return count;
 }
 
@@ -215,6 +216,24 @@ TEST(releases, key_without_permission_keeps_no_other_on_its_node)
     expect_no_key(SOME);
     for (unsigned i = 0; i < SOME; i++)
         ck_assert_ptr_nonnull(scene_sent(2, SENT_UNDO, token[i], 0, NULL)); /* its own request */
+}
+
+/* A server that is new knows no script; what it is sent once it knows. */
+TEST(releases, node_learns_the_script_of_all_from_its_first_command)
+{
+    scene_attach();
+    for (unsigned node = 0; node < scene.nodes; node++)
+        fake_server_forget_scripts(scene.node[node]);
+    for (unsigned round = 0; round < 2; round++) {
+        acquire_many(SOME);
+        start_releases(SOME);
+        expect(SOME, REDLOCK_OK);
+        expect_no_key(SOME);
+        for (unsigned node = 0; node < scene.nodes; node++) {
+            ck_assert_uint_eq(count_carriers(node), 2 + round);
+            ck_assert_uint_eq(scene_count(node, SENT_UNDO), 0);
+        }
+    }
 }
 
 /* Their release needs the keys of the waiters, which the command of all does not name. */

@@ -690,7 +690,8 @@ REDLOCK_API uint32_t redlock_hold_count(const redlock_lock *lock);
 REDLOCK_API int redlock_lost_descriptor(redlock_lock *lock, int *descriptor);
 
 /*
- * Blocking API: waits up to wait_ms (REDLOCK_FOREVER) until the lock is lost. *loss: the reason; loss may be NULL.
+ * Blocking API: waits up to wait_ms (REDLOCK_FOREVER) until the lock is lost. *loss: the reason; loss may be NULL. Another
+ * thread may release the handle while this one waits, but not before the call has begun: the handle would be gone.
  * Returns LOST, TIMED_OUT, CANCELLED (another thread released the last handle, or the client is closing), INVALID,
  * NO_MEMORY.
  */

@@ -146,11 +146,21 @@ static void count_grant(struct rl_round *round, struct rl_node *node, uint64_t r
     count_reply(round, node->index, vote, NULL, now);
 }
 
+/* The lock is held: a node that learns the script only now keeps one more copy of it, which the release deletes. A node
+ * that is always later than the majority would never learn the script otherwise. */
+static bool adds_copy(const struct rl_round *round)
+{
+    bool keeps =
+        round->command == RL_COMMAND_GRANT || round->command == RL_COMMAND_EXTEND || round->command == RL_COMMAND_KEEP;
+    return keeps && round->rules.verdict == QUORUM_WON && rl_lease_may_heal(round->lease);
+}
+
 /* A carrier was refused for one of its locks, and each was then renewed or healed by itself: this is the one. */
 static void note_apart(struct rl_round *round, const redisReply *reply)
 {
     bool carried = round->renews || rl_round_heals(round);
-    if (carried && !quorum_round_over(&round->rules) && rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
+    bool sent_apart = !quorum_round_over(&round->rules) || adds_copy(round);
+    if (carried && sent_apart && rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
         round->lease->renewal.apart = true;
 }
 
@@ -227,15 +237,6 @@ void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, struc
     else if (round->text)
         rl_round_note(round, node->index, "%s", "");
     count_grant(round, node, 0, proof, now);
-}
-
-/* The lock is held: a node that learns the script only now keeps one more copy of it, which the release deletes. A node
- * that is always later than the majority would never learn the script otherwise. */
-static bool adds_copy(const struct rl_round *round)
-{
-    bool keeps =
-        round->command == RL_COMMAND_GRANT || round->command == RL_COMMAND_EXTEND || round->command == RL_COMMAND_KEEP;
-    return keeps && round->rules.verdict == QUORUM_WON && rl_lease_may_heal(round->lease);
 }
 
 /* The request goes behind everything sent meanwhile. A removal that is sent again may follow the next waiter into the

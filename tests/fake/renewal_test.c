@@ -152,6 +152,23 @@ TEST(in_turn, key_without_permission_ends_no_other_lock)
     ck_assert_uint_le(scene_count(0, SENT_EXTEND) + scene_count(1, SENT_EXTEND), alone + 2 * LOCKS / MANY);
 }
 
+/* One node refuses, later than the others have renewed the locks. Its next command has all locks but one, too. */
+TEST(in_turn, late_refusal_of_one_key_splits_only_one_command)
+{
+    scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
+    hold_many();
+    scene_add_rule(
+        4, 5, &(struct fake_rule){.argument = "lock-50", .skip = true, .reply = FAKE_NOPERM, .reply_delay_ms = 200});
+    make_all_due();
+    scene_until(scene_statistics().renewed == LOCKS);
+    scene_until(answers[50].lock->lease->renewal.apart);
+    unsigned sent = scene_count(4, SENT_EXTEND);
+    make_all_due();
+    scene_until(scene_statistics().renewed == 2 * LOCKS);
+    scene_until(scene_count(4, SENT_EXTEND) > sent + LOCKS / MANY);
+    ck_assert_uint_le(scene_count(4, SENT_EXTEND), sent + 2 * LOCKS / MANY);
+}
+
 /* What two nodes do to the renewal, and for how long the client waits for them. */
 static const struct {
     struct fake_rule rule;

@@ -239,5 +239,7 @@ int main(int arguments, char **argument)
     printf("ready %ld\n", (resident() - before) / (long)count);
     fflush(stdout);
     run();
-    return 0; /* the locks expire with their ttl: nothing waits for them */
+    while (probing) /* it leaves no key */
+        ev_run(loop, EVRUN_ONCE);
+    return 0; /* the held locks expire with their ttl: nothing waits for them */
 }

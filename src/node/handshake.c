@@ -185,6 +185,14 @@ static void hide_arguments(char *text)
         *quoted = '\0';
 }
 
+/* A proxy may refuse SELECT with any text. */
+static void name_database(char refusal[RL_NODE_TEXT_SIZE])
+{
+    char text[RL_NODE_TEXT_SIZE];
+    memcpy(text, refusal, sizeof text);
+    snprintf(refusal, RL_NODE_TEXT_SIZE, "no SELECT; use database 0: %.60s", text);
+}
+
 static bool ask(struct rl_node *node, unsigned step, struct rl_command *command);
 
 /* The last reply has arrived. */
@@ -236,6 +244,8 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     if (!refusal[0] && is_fatal(step, answer->reply)) {
         rl_reply_text(answer->reply, refusal, sizeof node->handshake.refusal);
         hide_arguments(refusal);
+        if (step == RL_STEP_SELECT)
+            name_database(refusal);
         if (!may_be_of_sentinel(step, answer->reply)) {
             bool permanent = !has_too_many_clients(answer->reply) && !is_unavailable(answer->reply);
             rl_node_break(node, permanent, "handshake: %.80s", refusal);

@@ -126,9 +126,14 @@ bool rl_node_can_renew(const struct rl_node *node, quorum_time now)
     return node->state == RL_NODE_READY && !node->unfit && !rl_flight_is_stuck(&node->flight, now);
 }
 
-static bool is_coming(const struct rl_node *node)
+/* An operation needs the node: the broken connection of an idle client is made at once. */
+static bool is_coming(struct rl_node *node)
 {
-    return node->state != RL_NODE_READY && node->state != RL_NODE_CLOSED && node->attempts.failures == 0;
+    bool coming = node->state != RL_NODE_READY && node->state != RL_NODE_CLOSED && node->attempts.failures == 0;
+    quorum_time now;
+    if (coming && node->state == RL_NODE_BACKOFF && node->timer.due > (now = rl_now()))
+        schedule(node, now);
+    return coming;
 }
 
 /* This client has stood still, and its sentinels will have replied soon. */
@@ -225,7 +230,10 @@ static void end(struct rl_node *node, bool permanent)
     rl_link_close(&node->link);
     node->state = RL_NODE_BACKOFF;
     node->attempts.permanent = permanent;
-    schedule(node, rl_attempts_failed(&node->attempts, node->nodes->core, connecting, was_ready));
+    bool idle = was_ready && node->heartbeat.interval > RL_NODE_HEARTBEAT;
+    quorum_duration spread = idle ? rl_random_u64(&node->nodes->core->random) % RL_NODE_SPREAD : 0;
+    schedule(node,
+             quorum_time_add(rl_attempts_failed(&node->attempts, node->nodes->core, connecting, was_ready), spread));
     rl_log(node->nodes->core, node->attempts.failures > 1 ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "%s: %s",
            node->name, node->attempts.error);
     rl_attest_end(node, rl_now());

@@ -23,6 +23,7 @@
 #define RL_STALE_LINKS_MAX 8
 #define RL_NODE_HEARTBEAT  QUORUM_SECOND        /* of a client that holds or waits for something */
 #define RL_NODE_IDLE       (60 * QUORUM_SECOND) /* of one that does not, at most; and how long a reading lasts */
+#define RL_NODE_SPREAD     (2 * QUORUM_SECOND)  /* the time over which idle clients connect to a node that comes back */
 
 enum rl_node_state {
     RL_NODE_BACKOFF,

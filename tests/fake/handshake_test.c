@@ -596,4 +596,32 @@ TEST_ROWS(steps, node_that_hides_a_fact_from_the_guard_has_no_vote, ROWS(unreada
     free(long_reply);
 }
 
+/* A proxy in front of a node refuses one command. why NULL: the client does without it. */
+static const struct {
+    const char *command;
+    int database;
+    const char *error, *why;
+} proxies[] = {
+    {"CLIENT SETNAME", 0, "-ERR unsupported\r\n", NULL},
+    {"CLIENT ID", 0, "-ERR unsupported\r\n", NULL},
+    {"SELECT", 0, "-ERR unsupported\r\n", NULL},
+    {"SELECT", 3, "-ERR unsupported\r\n", "no SELECT; use database 0: ERR unsupported"},
+    {"SELECT", 3, "-ERR DB index is out of range\r\n", "no SELECT; use database 0: ERR DB index is out of range"},
+    {"EVAL", 0, "-ERR unknown command 'EVAL'\r\n", "may not run a command"},
+};
+
+TEST_ROWS(steps, proxy_that_lacks_a_command_works_or_says_what_is_missing, ROWS(proxies))
+{
+    scene.options.guard = 1;
+    scene.options.max_ttl_ms = scene.options.ttl_ms;
+    scene.options.database = (uint32_t)proxies[_i].database;
+    scene.options.client_name = "web-3";
+    fake_server_refuse(scene.node[0], proxies[_i].command, 0, proxies[_i].error);
+    scene_attach_only();
+    int status = scene_acquire(&answer, "stock", NULL);
+    if (proxies[_i].why)
+        ck_assert_status(status, REDLOCK_MISCONFIGURED);
+    ck_assert_has(answer.result.node[0].text, proxies[_i].why ? proxies[_i].why : "in quarantine");
+}
+
 TEST_PROGRAM("handshakes")

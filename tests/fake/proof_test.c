@@ -364,6 +364,22 @@ TEST_ROWS(idle, only_where_nothing_is_due_heartbeats_grow_rare, 5)
     ck_assert_int_eq(decider()->heartbeat.interval > RL_NODE_HEARTBEAT, _i == 0);
 }
 
+/* Many clients lose a node at the same time. */
+TEST(idle, a_connection_that_broke_is_made_later_or_when_an_operation_needs_it)
+{
+    attach_quietly();
+    beat(decider());
+    decider()->attempts.ready_since -= 2 * QUORUM_SECOND;
+    rl_node_break(decider(), false, "broken by the test");
+    ck_assert_int_eq(decider()->state, RL_NODE_BACKOFF);
+    ck_assert_uint_le(quorum_time_until(decider()->timer.due, rl_now()), RL_NODE_SPREAD);
+    rl_timer_set(&scene.client->core.timers, &decider()->timer, rl_now() + HOUR * QUORUM_SECOND);
+    scene_turn();
+    ck_assert_int_eq(decider()->state, RL_NODE_BACKOFF);
+    scene_lock_and_release("stock");
+    scene_until(rl_node_is_ready(decider()));
+}
+
 static void fail_over(void)
 {
     fake_server_set_info(scene.node[DECIDER], "master_replid", "f123456789abcdef0123456789abcdef01234567");

@@ -127,8 +127,8 @@ REDLOCK_API const char *redlock_status_text(int status);
 
 /*
  * The status as an errno value, for programs that report errors so: 0, EBUSY (HELD), EHOSTUNREACH (NO_QUORUM), EACCES
- * (MISCONFIGURED), ETIME (TOO_SLOW), ETIMEDOUT, ECANCELED, ESTALE (LOST), EINVAL, ENOMEM, EAGAIN (SYSTEM), ERANGE (CLOCK);
- * EINVAL for a number that is no status. Any thread.
+ * (MISCONFIGURED), ETIME (TOO_SLOW), ETIMEDOUT, ECANCELED, ESTALE (LOST), EINVAL, ENOMEM, EAGAIN (SYSTEM), ERANGE
+ * (CLOCK); EINVAL for a number that is no status. Any thread.
  */
 REDLOCK_API int redlock_status_errno(int status);
 
@@ -148,9 +148,10 @@ REDLOCK_API size_t redlock_unescape(const char *text, char *bytes, size_t size);
 REDLOCK_API const char *redlock_version(void);
 
 /*
- * A holder, as its token describes it. This library's tokens are 40 random hexadecimal digits; then, unless its client's
- * label is "", a slash, the wall clock of its machine at the acquire in seconds since 1970, a slash, and the label. Label
- * and time are information for people: no decision depends on them, and every user with write access can forge them.
+ * A holder, as its token describes it. This library's tokens are 40 random hexadecimal digits; then, unless its
+ * client's label is "", a slash, the wall clock of its machine at the acquire in seconds since 1970, a slash, and the
+ * label. Label and time are information for people: no decision depends on them, and every user with write access can
+ * forge them.
  */
 typedef struct redlock_holder {
     int64_t since_s;                /* the time of the acquire, in seconds since 1970; 0: unknown */
@@ -368,10 +369,12 @@ typedef struct redlock_acquire_options {
     const redlock_name *also;         /* further resources: the lock covers all of them or none. Their order does not */
     size_t also_count;                /* matter, a repeated name counts once; REDLOCK_RESOURCES_MAX in all */
     uint32_t permits;                 /* the resource is a semaphore with this number of permits, the same in all
-                                         clients; each acquire takes one. 0: a lock. Not with shared, fence or also. A
-                                         semaphore and a lock of the same name do not exclude each other */
+                                         clients (to resize it: redlock_acquire(3)); each acquire takes one. 0: a lock.
+                                         Not with shared, fence or also. A semaphore and a lock of the same name do not
+                                         exclude each other */
     uint32_t shared;                  /* 1: a reader: excludes writers, not other readers. A shared lock cannot be
-                                         upgraded: release it, then acquire the exclusive lock */
+                                         upgraded, because two readers that wanted it would wait for each other:
+                                         release it, then acquire the exclusive lock */
     uint32_t fence;                   /* 1: with a fencing token: see redlock_lock_fence(). Not for redlock_adopt() */
     uint32_t reentry;                 /* which acquires re-enter the lock: enum redlock_reentry */
     uint32_t at_least_ms;             /* no other client gets the lock before this long after the acquire, by the nodes'
@@ -437,10 +440,11 @@ REDLOCK_API void redlock_call_options_init(redlock_call_options *options, size_t
  * password: without one the library does not log in. The library resolves a host name off the loop, again at each
  * connect unless a lookup is still running. A repeated address is an error. Every client of a deployment must have the
  * same list: the majority is counted over it.
- * With sentinel:// the node is the master that Redis Sentinel knows by this name: list all of its Sentinels, 3 to 9. User
- * and password are theirs; the options' are the master's. Its votes count while a majority of the Sentinels confirms
- * its address; after a failover it is in quarantine, and votes again by itself. It needs the guard. Its name is "NAME
- * (host:port)" in results, and "NAME (sentinel host:port)" for the credentials callback. See docs/deployments.md.
+ * With sentinel:// the node is the master that Redis Sentinel knows by this name: list all of its Sentinels, 3 to 9.
+ * User and password are theirs; the options' are the master's. Its votes count while a majority of the Sentinels
+ * confirms its address; after a failover it is in quarantine, and votes again by itself. It needs the guard. Its name
+ * is "NAME (host:port)" in results, and "NAME (sentinel host:port)" for the credentials callback. See
+ * docs/deployments.md.
  */
 
 /* ----------------------------------------------------------------------------------------------------- blocking API */
@@ -473,11 +477,11 @@ REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, co
  * Takes over a lock by its token, from a handle in this process or another, or from another library
  * (redlock_lock_token(), redlock_query()). It extends the lock on all nodes, once. If a majority still holds the token,
  * the lock belongs to this handle too: valid for its ttl from now (nodes never shorten it), renewed and monitored like
- * any other. The first release ends it for all handles. options: as for an acquire; wait_ms is the deadline, 0 for none;
- * keep_waiting has no effect; also, permits, shared and fence are INVALID. *lock: the handle, or NULL unless OK. Returns
- * OK, LOST (a majority does not have the token; keys that are left expire), NO_QUORUM, MISCONFIGURED, TOO_SLOW (it is on
- * the nodes, with less than minimum_validity_ms), TIMED_OUT, CANCELLED, INVALID (also: this client already has a handle of the lock),
- * NO_MEMORY, SYSTEM.
+ * any other. The first release ends it for all handles. options: as for an acquire; wait_ms is the deadline, 0 for
+ * none; keep_waiting has no effect; also, permits, shared and fence are INVALID. *lock: the handle, or NULL unless OK.
+ * Returns OK, LOST (a majority does not have the token; keys that are left expire), NO_QUORUM, MISCONFIGURED, TOO_SLOW
+ * (it is on the nodes, with less than minimum_validity_ms), TIMED_OUT, CANCELLED, INVALID (also: this client already
+ * has a handle of the lock), NO_MEMORY, SYSTEM.
  */
 REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                               const char *token, redlock_lock **lock, redlock_result *result);
@@ -486,9 +490,10 @@ REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, cons
  * Releases a lock by its token, without a handle. Waits until every node has replied or timed out. A node that did not
  * get the request gets it when it is reachable again, as long as the client lives. Returns OK (a majority deleted it),
  * LOST (a majority did not have it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its
- * ttl), TIMED_OUT or CANCELLED (the release goes on in the background), INVALID (also: this client has a handle of the lock), NO_MEMORY, SYSTEM.
- * With the token that redlock_query() reports, of any library, this breaks another holder's lock: another client may
- * acquire it at once; its holder is notified at its next renewal, or at the end of its validity.
+ * ttl), TIMED_OUT or CANCELLED (the release goes on in the background), INVALID (also: this client has a handle of the
+ * lock), NO_MEMORY, SYSTEM. With the token that redlock_query() reports, of any library, this breaks another holder's
+ * lock: another client may acquire it at once; its holder is notified at its next renewal, or at the end of its
+ * validity.
  */
 REDLOCK_API int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
                                       const redlock_call_options *options, redlock_result *result);
@@ -497,8 +502,8 @@ REDLOCK_API int redlock_release_token(redlock_client *client, const char *resour
  * Extends the lock to at least ttl_ms from now (0: its present ttl, that of the acquire or of a longer extension), if a
  * majority still holds it. Never shortens it: the later of the old end and the new end counts. cap_ms limits renewals,
  * not extensions. After a failure other than LOST the lock stays valid until its old end. No other thread may release
- * this lock meanwhile. After TIMED_OUT or CANCELLED too, and a majority that replies later still extends it. Returns OK,
- * LOST, NO_QUORUM, MISCONFIGURED, TOO_SLOW, TIMED_OUT, CANCELLED, INVALID, NO_MEMORY.
+ * this lock meanwhile. After TIMED_OUT or CANCELLED too, and a majority that replies later still extends it. Returns
+ * OK, LOST, NO_QUORUM, MISCONFIGURED, TOO_SLOW, TIMED_OUT, CANCELLED, INVALID, NO_MEMORY.
  */
 REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, const redlock_call_options *options,
                                redlock_result *result);
@@ -509,9 +514,9 @@ REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, const redloc
  * request gets it when it is reachable again. Returns OK (a majority deleted it), LOST (it had expired, or a majority
  * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl), TIMED_OUT or
  * CANCELLED (the release goes on in the background, as long as the client lives; or the client is closing, which
- * releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already released; bad options, in a forked
- * child, and on the client's own thread unless the lock was lost, where *lock stays), NO_MEMORY (released, but not
- * confirmed). A callback may release a lost lock in a close, too: that only frees the handle.
+ * releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already released; bad options, in a
+ * forked child, and on the client's own thread unless the lock was lost, where *lock stays), NO_MEMORY (released, but
+ * not confirmed). A callback may release a lost lock in a close, too: that only frees the handle.
  */
 REDLOCK_API int redlock_release(redlock_lock **lock, const redlock_call_options *options, redlock_result *result);
 
@@ -632,8 +637,8 @@ REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
 REDLOCK_API redlock_client *redlock_lock_client(const redlock_lock *lock);
 
 /*
- * A pointer of the caller's, kept with a client or a handle and never used by the library; NULL at first. Any thread: with
- * a lock as redlock_validity_ms(), with a client until it is closed. Setting one does nothing for NULL.
+ * A pointer of the caller's, kept with a client or a handle and never used by the library; NULL at first. Any thread:
+ * with a lock as redlock_validity_ms(), with a client until it is closed. Setting one does nothing for NULL.
  */
 REDLOCK_API void redlock_client_set_user_data(redlock_client *client, void *data);
 REDLOCK_API void *redlock_client_user_data(const redlock_client *client);
@@ -642,8 +647,8 @@ REDLOCK_API void *redlock_lock_user_data(const redlock_lock *lock);
 
 /*
  * The client's handles, lost ones too, until they are released: up to `size` of them, in no order. *count: all of them.
- * Those of an acquire whose callback has not begun are left out. Sends no request. In the blocking API another thread may
- * release a handle meanwhile: use this only where none does. Returns OK, INVALID (also if size is too small).
+ * Those of an acquire whose callback has not begun are left out. Sends no request. In the blocking API another thread
+ * may release a handle meanwhile: use this only where none does. Returns OK, INVALID (also if size is too small).
  */
 REDLOCK_API int redlock_locks(redlock_client *client, redlock_lock **locks, size_t size, size_t *count);
 
@@ -920,10 +925,11 @@ REDLOCK_API int redlock_scan_async(redlock_client *client, uint32_t node, const 
 
 /*
  * redlock_cancel() ends every operation that has this cancellation in its options, those in progress and those started
- * later, with REDLOCK_CANCELLED: an acquire is undone on the nodes, a release goes on in the background. It stays cancelled until redlock_cancellation_reset(),
- * which affects only operations started later. Both may be called from any thread, and from a signal handler. Destroy
- * it when no operation uses it any more, before or after the client is closed; *cancellation becomes NULL.
- * redlock_cancellation_create(): returns OK, INVALID, NO_MEMORY; *cancellation is set only on OK.
+ * later, with REDLOCK_CANCELLED: an acquire is undone on the nodes, a release goes on in the background. It stays
+ * cancelled until redlock_cancellation_reset(), which affects only operations started later. Both may be called from
+ * any thread, and from a signal handler. Destroy it when no operation uses it any more, before or after the client is
+ * closed; *cancellation becomes NULL. redlock_cancellation_create(): returns OK, INVALID, NO_MEMORY; *cancellation is
+ * set only on OK.
  */
 REDLOCK_API int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation);
 REDLOCK_API void redlock_cancel(redlock_cancellation *cancellation);

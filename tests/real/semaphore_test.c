@@ -59,6 +59,35 @@ TEST(permits, query_counts_permits_and_lost_permits_are_reported)
     real_status(face_release(other, &second, &result), REDLOCK_LOST, &result);
 }
 
+/* Clients with the old and the new number of permits work side by side. There are never more holders than the larger number,
+ * and a smaller one holds as soon as the permits above it are released. */
+TEST(permits, a_semaphore_can_be_resized)
+{
+    enum { LARGER = PERMITS + 2 };
+    const redlock_acquire_options *large = REDLOCK_ACQUIRE_WITH(.permits = LARGER);
+    struct face *old = clients_open(_i), *new = clients_open(_i);
+    redlock_lock *locks[LARGER], *more;
+    for (unsigned i = 0; i < PERMITS; i++)
+        locks[i] = take(old);
+    refuse(old);
+    for (unsigned i = PERMITS; i < LARGER; i++)
+        locks[i] = held_acquire(new, KEY, large); /* the slots that only the larger semaphore has */
+    held_refuse(new, KEY, large, REDLOCK_HELD);
+    held_release(new, &locks[LARGER - 1]);
+    refuse(old); /* a free slot above its number */
+    held_release(old, &locks[0]);
+    more = take(old);
+    refuse(old);
+    held_release(old, &more);
+    for (unsigned i = 1; i < LARGER - 1; i++)
+        held_release(i < PERMITS ? old : new, &locks[i]);
+    for (unsigned i = 0; i < PERMITS; i++)
+        locks[i] = take(new); /* the smaller number again */
+    refuse(new);
+    for (unsigned i = 0; i < PERMITS; i++)
+        held_release(new, &locks[i]);
+}
+
 /* Each client takes the slot again that it used last. */
 TEST(permits, permit_usually_takes_one_round_trip)
 {

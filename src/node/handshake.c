@@ -185,7 +185,7 @@ static void hide_arguments(char *text)
         *quoted = '\0';
 }
 
-/* A proxy may refuse SELECT with any text. */
+/* A proxy may refuse SELECT with any text; the one of a missing right says what to do. */
 static void name_database(char refusal[RL_NODE_TEXT_SIZE])
 {
     char text[RL_NODE_TEXT_SIZE];
@@ -244,7 +244,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     if (!refusal[0] && is_fatal(step, answer->reply)) {
         rl_reply_text(answer->reply, refusal, sizeof node->handshake.refusal);
         hide_arguments(refusal);
-        if (step == RL_STEP_SELECT)
+        if (step == RL_STEP_SELECT && rl_reply_error(answer->reply) != RL_ERROR_NOT_PERMITTED)
             name_database(refusal);
         if (!may_be_of_sentinel(step, answer->reply)) {
             bool permanent = !has_too_many_clients(answer->reply) && !is_unavailable(answer->reply);

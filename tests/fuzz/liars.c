@@ -65,9 +65,11 @@ const char *liars_list(const char *login, const char *parameters)
 
 /* ----------------------------------------------------------------------------------------------------------- grants */
 
+/* The random digits of a token, alone or with a time and a label behind them. */
 static bool is_token(const struct resp_argument *argument)
 {
-    return argument->length == TOKEN && strspn(argument->data, "0123456789abcdef") == TOKEN;
+    return argument->length >= TOKEN && strspn(argument->data, "0123456789abcdef") == TOKEN &&
+           (argument->length == TOKEN || argument->data[TOKEN] == '/');
 }
 
 static bool is_script(const struct resp_command *command, const char *name)
@@ -79,12 +81,14 @@ static bool is_script(const struct resp_command *command, const char *name)
 /* Any reply that could count as a grant counts as one. */
 static bool may_be_grant(const struct resp_command *command, const char *reply, size_t length)
 {
-    if (resp_command_is(command, "SET"))
-        return length == 5 && memcmp(reply, "+OK\r\n", 5) == 0;
+    if (resp_command_is(command, "SET")) {
+        bool gets = sim_text_is(command->argv[command->argc - 1], "GET"); /* nil: there was no key */
+        return length == 5 && memcmp(reply, gets ? "$-1\r\n" : "+OK\r\n", 5) == 0;
+    }
     if (!is_script(command, NULL) || is_script(command, "release") || is_script(command, "query"))
         return false;
     if (is_script(command, "wait"))
-        return length > 8 && memcmp(reply, "*5\r\n:", 5) == 0 && memcmp(reply, "*5\r\n:0\r\n", 8) != 0;
+        return length > 8 && memcmp(reply, "*6\r\n:", 5) == 0 && memcmp(reply, "*6\r\n:0\r\n", 8) != 0;
     return reply[0] != '-' && memcmp(reply, "$-1", 3) != 0 && memcmp(reply, ":0\r\n", 4) != 0;
 }
 
@@ -103,7 +107,7 @@ unsigned liars_granted(const char *token)
 {
     unsigned nodes = unreadable;
     for (size_t i = 0; i < grant_count; i++)
-        if (strcmp(grants[i].token, token) == 0)
+        if (strncmp(grants[i].token, token, TOKEN) == 0)
             nodes |= 1u << grants[i].node;
     return (unsigned)__builtin_popcount(nodes);
 }

@@ -82,7 +82,7 @@ static bool is_script(const struct resp_command *command, const char *name)
 static bool may_be_grant(const struct resp_command *command, const char *reply, size_t length)
 {
     if (resp_command_is(command, "SET")) {
-        bool gets = sim_text_is(command->argv[command->argc - 1], "GET"); /* nil: there was no key */
+        bool gets = command->argc > 4 && sim_text_is(command->argv[4], "GET"); /* nil: there was no key */
         return length == 5 && memcmp(reply, gets ? "$-1\r\n" : "+OK\r\n", 5) == 0;
     }
     if (!is_script(command, NULL) || is_script(command, "release") || is_script(command, "query"))

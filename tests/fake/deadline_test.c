@@ -113,6 +113,7 @@ static void five_nodes(void)
 {
     scene_begin(NODES);
     lock = NULL;
+    way = ATTACHED;
     no_limits();
 }
 

@@ -27,8 +27,24 @@ static void require_refused_in_words(const char *list, const char *error)
     require_no_secret(list, error);
 }
 
+static void require_sentinels(const struct rl_address *address)
+{
+    struct rl_address sentinel;
+    fuzz_require(!address->host[0] && !address->path[0] && !address->port, "a master with an address");
+    fuzz_require(address->sentinel_count >= 3, "%u sentinels", address->sentinel_count);
+    for (unsigned i = 0; i < address->sentinel_count; i++) {
+        rl_address_sentinel(address, i, &sentinel);
+        fuzz_require(sentinel.host[0] && sentinel.port > 0 && !sentinel.master[0], "sentinel %u of '%s'", i,
+                     address->sentinels);
+    }
+}
+
 static void require_sense(const struct rl_address *address)
 {
+    if (address->master[0]) {
+        require_sentinels(address);
+        return;
+    }
     fuzz_require(!address->host[0] != !address->path[0], "host '%s', path '%s'", address->host, address->path);
     fuzz_require(address->path[0] || address->port > 0, "no port");
     fuzz_require(!address->path[0] || address->path[0] == '/', "path '%s'", address->path);
@@ -42,7 +58,7 @@ static void require_sense(const struct rl_address *address)
 static void require_round_trip(const struct rl_address *address)
 {
     char error[256];
-    if (address->path[0])
+    if (address->path[0] || address->master[0])
         return;
     unsigned count = rl_address_list(address->name, again, error, sizeof error);
     fuzz_require(count == 1, "'%s' is read as %u nodes: %s", address->name, count, error);
@@ -65,8 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require_sense(&addresses[i]);
         require_round_trip(&addresses[i]);
         for (unsigned j = 0; j < i; j++)
-            fuzz_require(strcasecmp(addresses[i].name, addresses[j].name) != 0 || addresses[i].path[0], "twice '%s'",
-                         addresses[i].name);
+            fuzz_require(strcasecmp(addresses[i].name, addresses[j].name) != 0 || addresses[i].path[0] ||
+                             addresses[i].master[0],
+                         "twice '%s'", addresses[i].name);
     }
     free(list);
     return 0;

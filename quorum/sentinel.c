@@ -37,8 +37,8 @@ static unsigned majority(const struct quorum_sentinels *sentinels)
     return known(sentinels) / 2 + 1;
 }
 
-/* When the sentinels that may have led a failover beyond the voter's configuration were asked: none of them has promoted
- * a server, and none does. One that had not begun yet began after that. 0: one may. */
+/* When the client asked the sentinels that may have led a failover beyond the voter's configuration: none of them has
+ * promoted a server or leads a failover. One that had not begun yet began after that. 0: one may. */
 static quorum_time given_up(const struct quorum_sentinels *sentinels, const struct quorum_sentinel *voter)
 {
     bool only_one = voter->vote_epoch == voter->config_epoch + 1 && voter->leader[0], asked = false;

@@ -164,7 +164,7 @@ static bool send_evidence(struct rl_node *node, struct rl_proof *proof, bool evi
     return send(node, proof, REPLICATION, now) && (!evicts || send(node, proof, STATISTICS, now));
 }
 
-/* After idleness the proof shows all that can change while nobody looks. The marker comes last: its reply ends the
+/* After idleness the proof shows all that can change while no client looks. The marker comes last: its reply ends the
  * proof. false: a part may have been sent. */
 static bool send_all(struct rl_node *node, struct rl_proof *proof, bool look, quorum_time now)
 {

@@ -512,7 +512,7 @@ TEST(three_nodes, a_server_that_takes_another_names_place_has_one_vote)
     ck_assert_ptr_null(nodes[0].unfit);
 }
 
-/* The connection's ID came from the server before, and may be another client's there. */
+/* The connection's ID came from the server before, and may be another client's on this one. */
 TEST(three_nodes, no_kill_is_sent_to_a_server_that_takes_anothers_place_on_an_open_connection)
 {
     scene_attach();

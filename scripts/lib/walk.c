@@ -99,7 +99,7 @@ static void acquire(redlock_client *client, struct walk *walk)
     recording = walk;
     must(redlock_acquire_async(client, "walk", NULL, on_acquired, &lock), "acquire");
     ev_run(EV_DEFAULT_ 0);
-    must(redlock_release_async(&lock, on_done, "release"), "release");
+    must(redlock_release_async(&lock, NULL, on_done, "release"), "release");
     ev_run(EV_DEFAULT_ 0);
     rest();
 }
@@ -119,7 +119,7 @@ int main(void)
         if (best.functions == 0 || walk.functions < best.functions)
             best = walk;
     }
-    must(redlock_close_async(&client, on_done, "close"), "close");
+    must(redlock_close_async(&client, NULL, on_done, "close"), "close");
     ev_run(EV_DEFAULT_ 0);
     for (size_t i = 0; i < best.functions; i++)
         printf("%p\n", best.function[i]);

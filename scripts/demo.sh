@@ -3,7 +3,12 @@
 # on free ports, and lets several processes sell a limited stock: without a lock, under redlock, and while masters fail.
 #
 # Usage: scripts/demo.sh [--program FILE] [OPTION of flash_sale ...]
-#   --program FILE   a flash_sale built before; without it one is built in build/demo
+#   --program FILE    a flash_sale built before; without it one is built in build/demo
+#   --items N         how many are for sale (200)
+#   --sellers N       processes that sell them (8)
+#   --think-ms N      from looking at the stock to taking an item, and between customers (5)
+#   --kill COMMAND    the third sale: kills one of the masters
+#   --stop COMMAND    the third sale: freezes another one
 #
 # With REDLOCK_NODES set these masters are used, and none is started. They are spared unless the user says how to make two of
 # them fail, by REDLOCK_DEMO_KILL and REDLOCK_DEMO_STOP (e.g. "docker kill redis-2"), or by REDLOCK_NODE_CONTROL, a command
@@ -28,19 +33,12 @@ die() {
 }
 
 take_arguments() {
-  case ${1-} in
-    -h | --help)
-      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
-    --program)
-      [ -x "${2-}" ] || die "--program '${2-}' is not a program that can be run"
-      program=$2
-      shift 2
-      ;;
-  esac
-  options_check "items sellers think-ms kill stop" "help" "$@"
-  options=("$@")
+  local name items='' sellers='' think_ms='' kill='' stop=''
+  options_only "$@"
+  [ -z "$program" ] || [ -x "$program" ] || die "--program '$program' is not a program that can be run"
+  for name in items sellers think_ms kill stop; do
+    [ -z "${!name}" ] || options+=("--${name//_/-}" "${!name}")
+  done
 }
 
 # Quiet unless it fails.

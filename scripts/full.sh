@@ -8,20 +8,13 @@
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
 
+short=no
+options_only "$@"
 divisor=1
-case ${1:-} in
-  '') ;;
-  --short) divisor=10 ;;
-  -h | --help)
-    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit 0
-    ;;
-  *)
-    echo "scripts/full.sh: '$1' is not understood; there are --short and --help." >&2
-    exit 2
-    ;;
-esac
+[ "$short" = no ] || divisor=10
 
 mkdir -p build/full
 outcomes=()

@@ -7,38 +7,24 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 
 seconds=60
-names=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --seconds)
-      seconds=${2:-}
-      shift
-      ;;
-    -h | --help)
-      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
-    -*)
-      echo "scripts/fuzz.sh: '$1' is not understood; there are --seconds and --help." >&2
-      exit 2
-      ;;
-    *) names+=("$1") ;;
-  esac
-  shift
-done
-if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
-  echo "scripts/fuzz.sh: --seconds '$seconds' is not a number of seconds." >&2
-  exit 2
-fi
+options_read "$@"
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || options_refuse "--seconds '$seconds' is not a number of seconds."
+names=("${words[@]}")
 if [ ${#names[@]} -eq 0 ]; then
   for directory in tests/fuzz/corpus/*/; do
     names+=("$(basename "$directory")")
   done
 fi
+
+for name in "${names[@]}"; do
+  [ -d "tests/fuzz/corpus/$name" ] || options_refuse "there is no target '$name'; there are: $(ls -m tests/fuzz/corpus)"
+done
 
 packages_install build test
 cmake --preset fuzz >/dev/null
@@ -46,10 +32,6 @@ cmake --build --preset fuzz --parallel "$(nproc)"
 
 failed=0
 for name in "${names[@]}"; do
-  if [ ! -d "tests/fuzz/corpus/$name" ]; then
-    echo "scripts/fuzz.sh: there is no target '$name'; there are: $(ls -m tests/fuzz/corpus)" >&2
-    exit 2
-  fi
   bash scripts/lib/fuzz_one.sh "build/fuzz/tests/fuzz/fuzz_$name" "tests/fuzz/corpus/$name" "$seconds" || failed=1
 done
 exit "$failed"

@@ -10,29 +10,14 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 
 output=build/packages
 try=no
-while [ $# -gt 0 ]; do
-  case $1 in
-    --output)
-      output=${2:?"--output needs a directory"}
-      shift
-      ;;
-    --try) try=yes ;;
-    -h | --help)
-      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
-    *)
-      echo "scripts/package.sh: '$1' is not understood; there are --output and --try." >&2
-      exit 2
-      ;;
-  esac
-  shift
-done
+options_only "$@"
 
 packages_install build package
 work=$(mktemp -d)

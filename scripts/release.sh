@@ -10,26 +10,12 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
+
 output=build/release
 only_tarball=no
-while [ $# -gt 0 ]; do
-  case $1 in
-    --output)
-      output=${2:?"--output needs a directory"}
-      shift
-      ;;
-    --only-tarball) only_tarball=yes ;;
-    -h | --help)
-      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
-    *)
-      echo "scripts/release.sh: '$1' is not understood; there are --output, --only-tarball and --help." >&2
-      exit 2
-      ;;
-  esac
-  shift
-done
+options_only "$@"
 say() { echo "scripts/release.sh: $*" >&2; }
 
 # --- The tree is whole, and says one version ---

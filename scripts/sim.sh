@@ -2,26 +2,26 @@
 # Runs the library in simulated worlds of clients, nodes, networks and clocks, with faults; see docs/testing.md.
 #
 # Usage: scripts/sim.sh [--seed N] [--operations N] [--boundary]
-#        scripts/sim.sh --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...]
+#        scripts/sim.sh --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULTS]
 #   --seed N        which worlds (1); the same number gives the same worlds
 #   --operations N  how many calls of the library are simulated at least (100000)
 #   --boundary      as many again for each assumption that is broken alone, or up to eight times as many until exclusion
 #                   breaks: which promises break, and which do not
+#   --terse         a failure is not made smaller
 #   --world N       one world, by the number and the options that a failure printed
 #   --trace         prints every event in it
+#   --clients N         with this many clients
+#   --beyond CLASS      with one assumption broken
+#   --without FAULTS    without these faults, separated by commas
 #
 # Optimised, without sanitizers. Exit status 0 when no promise was broken.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
-  sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-  exit 0
-fi
 # shellcheck source=scripts/lib/options.sh
 . scripts/lib/options.sh
-options_check "seed operations world clients beyond without" "boundary trace terse" "$@"
+options_only "$@"
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 packages_install build test >&2

@@ -11,6 +11,8 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 # shellcheck source=scripts/lib/room.sh
@@ -19,25 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 output=build/static
 test=no
 try=no
-while [ $# -gt 0 ]; do
-  case $1 in
-    --output)
-      output=${2:?"--output needs a directory"}
-      shift
-      ;;
-    --test) test=yes ;;
-    --try) try=yes ;;
-    -h | --help)
-      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
-    *)
-      echo "scripts/static.sh: '$1' is not understood; there are --output, --test, --try and --help." >&2
-      exit 2
-      ;;
-  esac
-  shift
-done
+options_only "$@"
 
 purposes=(static)
 [ "$test" = no ] || purposes+=(static-test)

@@ -2,41 +2,26 @@
 # From a bare Debian 12 or 13, or Ubuntu 24.04, to every test passed: installs missing packages, builds, runs all. Each test runs once.
 #
 # Usage: scripts/test.sh [--quick] [--require-tls] [--server PROGRAM]...
-#   --quick            the sanitized build only (no ThreadSanitizer, valgrind, clang or fuzzers)
-#   --require-tls      without a hiredis that offers TLS the build fails; otherwise it goes without
-#   --server PROGRAM   then runs the tests labelled 'servers' of that build once more, against this server, e.g. valkey-server
+#   --quick               the sanitized build only (no ThreadSanitizer, valgrind, clang or fuzzers)
+#   --require-tls         without a hiredis that offers TLS the build fails; otherwise it goes without
+#   --server PROGRAM...   then runs the tests labelled 'servers' of that build once more, against this server, e.g. valkey-server
 #
 # The last line is 'N passed, N failed'; a build that fails counts as one failure. Exit status 0 when nothing failed.
 set -uo pipefail
 exec </dev/null
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 
-quick=0
+quick=no
+require_tls=no
+server=()
+options_only "$@"
 configuration=()
-servers=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --quick) quick=1 ;;
-    --require-tls) configuration+=(-DREDLOCK_TLS=ON) ;;
-    --server)
-      [ -n "${2-}" ] || { echo "scripts/test.sh: --server wants a program, e.g. valkey-server." >&2; exit 2; }
-      servers+=("$2")
-      shift
-      ;;
-    -h | --help)
-      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
-    *)
-      echo "scripts/test.sh: '$1' is not understood; there are --quick, --require-tls, --server and --help." >&2
-      exit 2
-      ;;
-  esac
-  shift
-done
+[ "$require_tls" = no ] || configuration+=(-DREDLOCK_TLS=ON)
 
 jobs=$(nproc)
 passed=0
@@ -135,11 +120,11 @@ fi
 
 if build dev; then
   run_tests dev dev --label-exclude nofork
-  for server in "${servers[@]}"; do
-    run_servers "$server"
+  for program in "${server[@]}"; do
+    run_servers "$program"
   done
 fi
-if [ "$quick" = 0 ]; then
+if [ "$quick" = no ]; then
   for preset in tsan valgrind release-clang fuzz; do
     build "$preset" && run_tests "$preset" "$preset"
   done

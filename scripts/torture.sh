@@ -13,40 +13,20 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 
 seconds=60
 seed=$((RANDOM * 32768 + RANDOM))
 directory=build/torture
-more=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --seconds | --seed | --fault | --directory)
-      if [ $# -lt 2 ]; then
-        echo "scripts/torture.sh: $1 needs a value." >&2
-        exit 2
-      fi
-      case $1 in
-        --seconds) seconds=$2 ;;
-        --seed) seed=$2 ;;
-        --fault) more+=(--fault "$2") ;;
-        --directory) directory=$2 ;;
-      esac
-      shift
-      ;;
-    --no-guard | --loopback) more+=("$1") ;;
-    -h | --help)
-      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
-    *)
-      echo "scripts/torture.sh: '$1' is not understood; see --help." >&2
-      exit 2
-      ;;
-  esac
-  shift
-done
+no_guard=
+loopback=
+fault=
+options_only "$@"
+more=(${no_guard:+--no-guard} ${loopback:+--loopback})
+[ -z "$fault" ] || more+=(--fault "$fault")
 
 packages_install build test
 preset=${REDLOCK_TORTURE_PRESET:-release-clang}

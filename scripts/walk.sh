@@ -7,22 +7,13 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 
 list=no
-case ${1-} in
-  '') ;;
-  --list) list=yes ;;
-  -h | --help)
-    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-    exit 0
-    ;;
-  *)
-    echo "scripts/walk.sh: '$1' is not understood; there are --list and --help." >&2
-    exit 2
-    ;;
-esac
+options_only "$@"
 
 packages_install build walk
 work=$(mktemp -d)

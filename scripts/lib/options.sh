@@ -1,30 +1,65 @@
 # shellcheck shell=bash
-# What a script hands on to the program that it builds is looked at before the build. Source it.
+# Reads the options of a script from its head comment, so that each is described once: for --help, for the reader, and for the person who opens the file.
+# Source it in the project's directory.
+#
+#   #   --seconds S     for each of them        has a value
+#   #   --server P...   one more server         may be given again
+#   #   --quick         the first build only    has none
 
-# options_check "OPTION_WITH_VALUE ..." "FLAG ..." WORD ...: are these words options of these names, without the --? Other words are left alone.
-# Says which one is not; status 2 then.
-options_check() {
-  local with_value=" $1 " flags=" $2 " word name
-  shift 2
+options_help() {
+  sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "scripts/${0##*/}"
+}
+
+# options_refuse TEXT...: ends the script with status 2.
+options_refuse() {
+  echo "scripts/${0##*/}: $*" >&2
+  exit 2
+}
+
+# options_read WORD ...: sets a variable of each option's name, with _ for -, to its value, or to yes; an array, if it may be given again. Words that are
+# no options go into the array `words`. Ends the script after --help, and with status 2 for what is no option of it.
+options_read() {
+  local list word name value form
+  list=$(sed -nE '2,/^set /s/^#   --([a-z-]+( [A-Z]+(\.\.\.)?)?)(  .*)?$/\1/p' "scripts/${0##*/}")
+  words=()
   while [ $# -gt 0 ]; do
     word=$1
     shift
     name=${word#--}
+    name=${name%%=*}
     case $word in
-      -*) ;;
-      *) continue ;;
+      -h | --help)
+        options_help
+        exit 0
+        ;;
+      --?*) form=$(grep -E "^$name( |$)" <<<"$list") || options_refuse "'$word' is not understood; --help lists the options." ;;
+      -*) options_refuse "'$word' is not understood; --help lists the options." ;;
+      *)
+        words+=("$word")
+        continue
+        ;;
     esac
-    if [[ $word == --*=* && $with_value == *" ${name%%=*} "* ]] || [[ $word == --* && $flags == *" $name "* ]]; then
-      continue
-    elif [[ $word == --* && $with_value == *" $name "* ]]; then
-      if [ $# -eq 0 ]; then
-        echo "$0: '$word' needs a value; see --help." >&2
-        return 2
-      fi
-      shift
+    if [ "$form" = "$name" ]; then
+      [ "$word" = "--$name" ] || options_refuse "--$name takes no value."
+      value=yes
+    elif [[ $word == *=* ]]; then
+      value=${word#*=}
     else
-      echo "$0: '$word' is not understood; --help lists the options." >&2
-      return 2
+      [ $# -gt 0 ] || options_refuse "'$word' needs a value; see --help."
+      value=$1
+      shift
+    fi
+    name=${name//-/_}
+    if [[ $form == *... ]]; then
+      eval "$name+=(\"\$value\")"
+    else
+      printf -v "$name" %s "$value"
     fi
   done
+}
+
+# options_only WORD ...: the same for a script that takes no other words.
+options_only() {
+  options_read "$@"
+  [ ${#words[@]} -eq 0 ] || options_refuse "'${words[0]}' is not understood; --help lists the options."
 }

@@ -72,8 +72,9 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
 
 static void on_done(redlock_client *client, const redlock_result *result, void *arg)
 {
+    const char *const *what = arg;
     (void)client;
-    must(result->status, arg);
+    must(result->status, *what);
     ev_break(EV_DEFAULT_ EVBREAK_ALL);
 }
 
@@ -93,13 +94,15 @@ static void rest(void)
     ev_run(EV_DEFAULT_ 0);
 }
 
+static const char *ready = "ready", *release = "release", *end = "close";
+
 static void acquire(redlock_client *client, struct walk *walk)
 {
     redlock_lock *lock = NULL;
     recording = walk;
     must(redlock_acquire_async(client, "walk", NULL, on_acquired, &lock), "acquire");
     ev_run(EV_DEFAULT_ 0);
-    must(redlock_release_async(&lock, NULL, on_done, "release"), "release");
+    must(redlock_release_async(&lock, NULL, on_done, &release), release);
     ev_run(EV_DEFAULT_ 0);
     rest();
 }
@@ -110,7 +113,7 @@ int main(void)
     redlock_client *client;
     redlock_result result;
     must(redlock_attach(EV_DEFAULT, getenv("REDLOCK_NODES"), NULL, &client, &result), "attach");
-    must(redlock_ready_async(client, 10000, on_done, "ready"), "ready");
+    must(redlock_ready_async(client, 10000, on_done, &ready), ready);
     ev_run(EV_DEFAULT_ 0);
     acquire(client, &walk);
     for (int i = 0; i < TRIES; i++) {
@@ -119,7 +122,7 @@ int main(void)
         if (best.functions == 0 || walk.functions < best.functions)
             best = walk;
     }
-    must(redlock_close_async(&client, NULL, on_done, "close"), "close");
+    must(redlock_close_async(&client, NULL, on_done, &end), end);
     ev_run(EV_DEFAULT_ 0);
     for (size_t i = 0; i < best.functions; i++)
         printf("%p\n", best.function[i]);

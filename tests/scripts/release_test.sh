@@ -4,9 +4,10 @@
 
 git --version >/dev/null 2>&1 || skip "there is no git (Debian: apt-get install git)"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
-mkdir -p "$work/tree/include/redlock" "$work/tree/debian" "$work/tree/scripts" "$work/tree/packaging/vcpkg/redlock"
+mkdir -p "$work/tree/include/redlock" "$work/tree/debian" "$work/tree/scripts/lib" "$work/tree/packaging/vcpkg/redlock"
 cd "$work/tree"
 cp "$project/scripts/release.sh" scripts/
+cp "$project/scripts/lib/options.sh" scripts/lib/
 for file in CMakeLists.txt CHANGELOG.md include/redlock/redlock.h debian/changelog packaging/vcpkg/redlock/vcpkg.json; do
   cp "$project/$file" "$file"
 done

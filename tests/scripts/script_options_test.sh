@@ -26,7 +26,10 @@ says "'-x' is not understood" sim.sh -x
 says "'--seed' needs a value" sim.sh --boundary --seed
 says BUILDING sim.sh --seed=1 --boundary
 says "'--no-such-option' is not understood" test.sh --quick --no-such-option
-says "--server wants a program" test.sh --server
+says "'--server' needs a value" test.sh --server
+says "--quick takes no value" test.sh --quick=yes
+says "'now' is not understood" full.sh now
+says "there is no target 'no-such-target'" fuzz.sh --seconds 1 no-such-target
 says "'--no-such-option' is not understood" walk.sh --no-such-option
 says "'--no-such-option' is not understood" demo.sh --no-such-option 5
 says "'--items' needs a value" demo.sh --items

@@ -123,9 +123,22 @@ void held_release(struct face *face, redlock_lock **lock)
     real_status(face_release(face, lock, &released), REDLOCK_OK, &released);
 }
 
+static bool has_to_undo(struct face *face)
+{
+    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
+        if (held_node_status(face, i).undos_pending > 0)
+            return true;
+    return held_statistics(face).locks_held > 0;
+}
+
+/* A node that is down has requests that need an undo or not, as the machine was late or in time. */
 void held_close(struct face *face)
 {
     redlock_result closed;
+    if (has_to_undo(face)) {
+        cluster_repair(cluster);
+        real_until(face, all_answer(face));
+    }
     real_status(face_close(&face, &closed), REDLOCK_OK, &closed);
     ck_assert_uint_eq(closed.pending_undos, 0);
 }

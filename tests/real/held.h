@@ -62,7 +62,7 @@ void held_refuse(struct face *face, const char *key, const redlock_acquire_optio
 void held_result_says(const char *words);
 /* Leaves `result` as it is, as the next two do. */
 void held_release(struct face *face, redlock_lock **lock);
-/* For clients that must be closed before the test ends. */
+/* For clients that must be closed before the test ends. Starts the nodes that are down, if there is something to undo. */
 void held_close(struct face *face);
 void held_close_all(void);
 

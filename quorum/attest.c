@@ -14,7 +14,7 @@ void quorum_attest_judged(struct quorum_attest *attest, const char *shown, size_
     memcpy(attest->shown, shown, size);
     attest->size = (uint16_t)size;
     attest->evidence = (uint16_t)evidence;
-    attest->looked = attest->wrote = sent;
+    attest->looked = attest->wrote = attest->knows = sent;
 }
 
 void quorum_attest_forget(struct quorum_attest *attest)
@@ -30,9 +30,15 @@ static bool is_too_late(const struct quorum_attest *attest, quorum_time received
            received > quorum_time_add(attest->looked, QUORUM_LOOK_LASTS);
 }
 
-bool quorum_attest_needs_look(const struct quorum_attest *attest, quorum_time now)
+struct quorum_attest_needs quorum_attest_needs(const struct quorum_attest *attest, enum quorum_attest_occasion occasion,
+                                               quorum_time now)
 {
-    return is_too_late(attest, quorum_time_add(now, attest->took));
+    bool beats = occasion == QUORUM_FOR_BEAT;
+    bool old = quorum_time_since(attest->knows, now) > (beats ? QUORUM_BEATS_LOOK : QUORUM_KNOWLEDGE_LASTS);
+    bool late = occasion == QUORUM_FOR_GRANT && is_too_late(attest, quorum_time_add(now, attest->took));
+    return (struct quorum_attest_needs){.look = old || late || attest->always_look || occasion == QUORUM_FOR_LOOK,
+                                        .evicted = old || attest->always_look,
+                                        .time = old || beats};
 }
 
 /* The next proof would come after this release and the next acquire: three trips, to be on the safe side. */
@@ -76,6 +82,8 @@ enum quorum_proof quorum_attest_prove(struct quorum_attest *attest, const struct
         return QUORUM_LOOK_AGAIN;
     if (shown->look)
         attest->looked = later(attest->looked, shown->sent);
+    if (shown->look && shown->whole)
+        attest->knows = later(attest->knows, shown->sent);
     attest->wrote = later(attest->wrote, shown->look ? shown->sent : shown->wrote);
     return QUORUM_PROVEN;
 }

@@ -29,12 +29,21 @@
  * (replica-read-only no), or where a proxy switches to another server. */
 #define QUORUM_LOOK_LASTS (5 * QUORUM_MILLISECOND)
 
+/* What the client knows of a node's clock and of the number of its evicted keys may be this old behind a grant; if it is
+ * older, it is read with the proof. */
+#define QUORUM_KNOWLEDGE_LASTS (1500 * QUORUM_MILLISECOND)
+
+/* And behind a heartbeat. INFO costs a node more than the rest of it. What it shows starts the node's quarantine, which
+ * protects other clients' locks, with the first client that looks; the next renewal heals this client's own. */
+#define QUORUM_BEATS_LOOK (5 * QUORUM_SECOND)
+
 /* Maximum size of a node's evidence and marker. */
 #define QUORUM_SHOWN_MAX 640
 
 struct quorum_attest {
     quorum_time looked;           /* when the last look that showed the judged evidence was sent; 0: never */
     quorum_time wrote;            /* when that, or a later grant that is a write, was sent */
+    quorum_time knows;            /* when the last look that showed the number of evicted keys, too, was sent */
     quorum_duration took;         /* the last proof, from request to reply */
     bool always_look;             /* the node may evict keys, which no marker shows */
     uint16_t evidence;            /* bytes of evidence; the marker follows */
@@ -50,8 +59,22 @@ void quorum_attest_judged(struct quorum_attest *attest, const char *shown, size_
 /* No reply is proof until the next judgement. */
 void quorum_attest_forget(struct quorum_attest *attest);
 
-/* Whether the next proof must be a look. Otherwise the marker alone suffices. */
-bool quorum_attest_needs_look(const struct quorum_attest *attest, quorum_time now);
+/* What a proof must show beside the marker. */
+struct quorum_attest_needs {
+    bool look;
+    bool evicted; /* the look shows the number of evicted keys */
+    bool time;    /* the node's clock */
+};
+
+enum quorum_attest_occasion {
+    QUORUM_FOR_GRANT,
+    QUORUM_FOR_BEAT, /* a heartbeat, which samples the clock each time */
+    QUORUM_FOR_LOOK  /* a look in any case */
+};
+
+/* After idleness it is all that can change while no client looks. A grant needs a look unless the marker alone suffices. */
+struct quorum_attest_needs quorum_attest_needs(const struct quorum_attest *attest, enum quorum_attest_occasion occasion,
+                                               quorum_time now);
 
 /* Whether to look although no grant needs it now: the next proof can then rely on it. */
 bool quorum_attest_is_aging(const struct quorum_attest *attest, quorum_time now);
@@ -65,6 +88,7 @@ enum quorum_proof {
 /* A proof: the reply to a look is evidence and marker, otherwise the marker. */
 struct quorum_shown {
     bool look;
+    bool whole; /* a look that shows the number of evicted keys, too, with a sample of the clock */
     quorum_time sent;
     quorum_time received;
     quorum_time wrote; /* when the last grant before it was sent, if that is a write; otherwise 0 */

@@ -65,3 +65,10 @@ void quorum_guard_read(struct quorum_guard *guard, unsigned node, quorum_time si
     read->received = received;
     set_end(guard, read);
 }
+
+bool quorum_guard_counts_held(const struct quorum_guard *guard, unsigned node, bool adopts, quorum_time now)
+{
+    const struct quorum_guard_node *judged = &guard->node[node];
+    assert(node < guard->nodes);
+    return !judged->longer || (judged->settled <= now && (!adopts || judged->end <= now));
+}

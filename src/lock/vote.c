@@ -96,13 +96,11 @@ static void note_reply(struct rl_round *round, unsigned node, const struct rl_vo
                       "its clock or last fencing token differs from this machine's clock by more than a day");
 }
 
-/* An adopted lock's end is not known: it may have been granted by the old master since. */
 static bool is_settled(const struct rl_round *round, const struct rl_node *node, quorum_time now)
 {
     bool adopts = round->rules.terms.kind == QUORUM_ADOPT;
-    if (!node->sentinels || (!adopts && round->rules.terms.kind != QUORUM_EXTEND))
-        return true;
-    return node->nodes->guard.node[node->index].settled <= now && (!adopts || rl_guard_free_at(node) <= now);
+    bool keeps = adopts || round->rules.terms.kind == QUORUM_EXTEND;
+    return !keeps || quorum_guard_counts_held(&node->nodes->guard, node->index, adopts, now);
 }
 
 /* The server that prolonged the lock may no longer be the node's master, or not yet be the only one. */

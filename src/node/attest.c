@@ -46,14 +46,6 @@ static const struct rl_sender statistics_sender = {&statistics_type};
 
 enum part { MARKER, REPLICATION, STATISTICS, TIME, PARTS };
 
-/* A grant needs knowledge of the node that is not older than this. It is the time between two heartbeats of a busy client,
- * and a half. */
-#define KNOWLEDGE_LASTS (3 * RL_NODE_HEARTBEAT / 2)
-
-/* INFO costs a node more than the rest of a heartbeat. What it shows starts the node's quarantine, which protects other
- * clients' locks, with the first client that looks; the next renewal heals this client's own. */
-#define BEATS_LOOK (5 * RL_NODE_HEARTBEAT)
-
 /* Of a client. Every proof requests the same, so the commands stay in their wire form. */
 struct rl_proofs {
     struct rl_text command[PARTS];
@@ -156,36 +148,29 @@ static bool send(struct rl_node *node, struct rl_proof *proof, enum part part, q
     return true;
 }
 
-/* evicts: the node may evict keys, or the client has not looked for a while whether it has. */
-static bool send_evidence(struct rl_node *node, struct rl_proof *proof, bool evicts, quorum_time now)
+/* The marker comes last: its reply ends the proof. false: a part may have been sent. */
+static bool send_all(struct rl_node *node, struct rl_proof *proof, enum quorum_attest_occasion occasion,
+                     quorum_time now)
 {
-    proof->role[0] = proof->history[0] = '\0';
-    strcpy(proof->evicted, evicts ? "" : "-");
-    return send(node, proof, REPLICATION, now) && (!evicts || send(node, proof, STATISTICS, now));
-}
-
-/* After idleness the proof shows all that can change while no client looks. The marker comes last: its reply ends the
- * proof. false: a part may have been sent. */
-static bool send_all(struct rl_node *node, struct rl_proof *proof, bool look, quorum_time now)
-{
-    bool whole = quorum_time_since(node->attest.looked, now) > (proof->beats ? BEATS_LOOK : KNOWLEDGE_LASTS);
-    bool evicts = whole || node->attest.rules.always_look;
-    proof->look = look || whole;
-    proof->whole = whole;
-    proof->timed = !whole && !proof->beats;
+    const struct quorum_attest_needs needs = quorum_attest_needs(&node->attest.rules, occasion, now);
+    proof->look = needs.look;
+    proof->whole = needs.evicted && needs.time;
+    proof->timed = !needs.time;
     proof->time_us = 0;
-    return (proof->timed || send(node, proof, TIME, now)) &&
-           (!proof->look || send_evidence(node, proof, evicts, now)) && send(node, proof, MARKER, now);
+    proof->role[0] = proof->history[0] = '\0';
+    strcpy(proof->evicted, needs.evicted ? "" : "-");
+    return (!needs.time || send(node, proof, TIME, now)) && (!needs.look || send(node, proof, REPLICATION, now)) &&
+           (!needs.evicted || send(node, proof, STATISTICS, now)) && send(node, proof, MARKER, now);
 }
 
 /* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
 static void prove(struct rl_node *node, quorum_time now)
 {
-    bool look = node->nodes->aging & quorum_node(node->index) || quorum_attest_needs_look(&node->attest.rules, now);
+    bool aging = node->nodes->aging & quorum_node(node->index);
     struct rl_proof *proof = create(node->nodes);
     if (proof)
         proof->beats = false;
-    if (proof && send_all(node, proof, look, now))
+    if (proof && send_all(node, proof, aging ? QUORUM_FOR_LOOK : QUORUM_FOR_GRANT, now))
         return;
     if (proof && proof->pending == 0)
         keep_spare(node->nodes, proof);
@@ -199,7 +184,7 @@ bool rl_attest_beat(struct rl_node *node)
     if (!proof)
         return false;
     proof->beats = true;
-    bool sent = send_all(node, proof, node->attest.rules.always_look, rl_now());
+    bool sent = send_all(node, proof, QUORUM_FOR_BEAT, rl_now());
     if (!sent && proof->pending == 0)
         keep_spare(node->nodes, proof);
     return sent;
@@ -321,6 +306,7 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
     if (marker->type != REDIS_REPLY_STRING || !proof->timed)
         return QUORUM_NOT_PROVEN;
     struct quorum_shown shown = {.look = proof->look,
+                                 .whole = proof->whole,
                                  .sent = proof->look ? proof->replication.sent : proof->marker.sent,
                                  .received = answer->now,
                                  .wrote = last_write(&node->attest),
@@ -353,13 +339,11 @@ static void take_marker(struct rl_node *node, struct rl_proof *proof, const stru
         return;
     }
     enum quorum_proof proven = judge(node, proof, answer);
-    if (proven == QUORUM_LOOK_AGAIN) {
-        if (send_all(node, proof, true, rl_now())) /* it decides about grants whose proof has arrived already */
+    if (proven == QUORUM_LOOK_AGAIN) { /* the look decides about grants whose proof has arrived already */
+        if (send_all(node, proof, QUORUM_FOR_LOOK, rl_now()))
             return;
         proven = QUORUM_NOT_PROVEN;
     }
-    if (proven == QUORUM_PROVEN && proof->whole)
-        node->attest.looked = proof->replication.sent;
     if (proven == QUORUM_PROVEN && proof->time_us) /* of the same server as the samples before */
         rl_guard_take_time(node, proof->time_us, proof->time.sent, proof->time_received);
     if (is_refused(answer->reply) != node->attest.refused) {

@@ -16,7 +16,6 @@ struct rl_attest {
     struct rl_request *last;
     struct rl_request *punctual; /* the first one that has not been reported as overdue */
     char evicted[24];            /* the judged number of evicted keys */
-    quorum_time looked;          /* when the evidence with that number was last requested */
     bool refused;                /* the user may not do what a proof needs: heartbeats repeat the proof until it may */
 };
 

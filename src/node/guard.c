@@ -220,7 +220,6 @@ static void judge_marker(struct rl_node *node, const struct quorum_marker *marke
     memcpy(shown + evidence, reading->text, reading->size);
     node->attest.rules.always_look = rl_guard_evicts(node);
     memcpy(node->attest.evicted, reading->evicted, sizeof node->attest.evicted);
-    node->attest.looked = reading->sent;
     quorum_attest_judged(&node->attest.rules, shown, evidence + reading->size, evidence, reading->sent);
     memcpy(node->marker.nonce, marker->nonce, sizeof node->marker.nonce);
     node->marker.seen_us = reading->time;

@@ -337,7 +337,7 @@ static void lose_its_marker(void)
 static void become_a_replica(void)
 {
     fake_server_set_info(scene.node[DECIDER], "role", "slave");
-    decider()->attest.looked = 0; /* the next heartbeat looks */
+    decider()->attest.rules.knows = 0; /* the next heartbeat looks */
 }
 
 static void owe_an_undo(void)
@@ -403,7 +403,7 @@ TEST_ROWS(idle, a_grant_on_a_node_that_changed_while_no_client_looked_does_not_c
     attach_quietly();
     let_others_disagree();
     beat(decider());
-    decider()->attest.looked -=
+    decider()->attest.rules.knows -=
         10 * QUORUM_SECOND; /* its last beat is this old; the node's clock may have drifted by 0.1 s */
     scene.client->nodes->clock_watch.node[DECIDER].at -= 10 * QUORUM_SECOND;
     if (change[_i])

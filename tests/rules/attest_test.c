@@ -23,7 +23,7 @@ static void setup(void)
 
 static enum quorum_proof prove(bool look, const char *bytes, size_t size, quorum_time sent, quorum_time received)
 {
-    const struct quorum_shown proof = {look, sent, received, 0, bytes, size};
+    const struct quorum_shown proof = {look, false, sent, received, 0, bytes, size};
     return quorum_attest_prove(&attest, &proof);
 }
 
@@ -34,7 +34,7 @@ static enum quorum_proof prove_marker(quorum_time received)
 
 static enum quorum_proof prove_write(quorum_time wrote, quorum_time received)
 {
-    const struct quorum_shown proof = {false, wrote, received, wrote, MARKER, strlen(MARKER)};
+    const struct quorum_shown proof = {false, false, wrote, received, wrote, MARKER, strlen(MARKER)};
     return quorum_attest_prove(&attest, &proof);
 }
 
@@ -87,7 +87,8 @@ TEST(attest, write_vouches_from_its_sending)
 /* Neither one whose marker is different, nor one that comes too late itself. */
 TEST(attest, write_without_proof_vouches_for_nothing)
 {
-    const struct quorum_shown other = {false, noon + MS / 2, noon + MS / 2, noon + MS / 2, EVIDENCE, strlen(EVIDENCE)};
+    const struct quorum_shown other = {false,         false,    noon + MS / 2,   noon + MS / 2,
+                                       noon + MS / 2, EVIDENCE, strlen(EVIDENCE)};
     ck_assert_int_eq(quorum_attest_prove(&attest, &other), QUORUM_NOT_PROVEN);
     ck_assert_int_eq(prove_write(noon + QUORUM_WRITES_APART, noon + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
     ck_assert_int_eq(prove_marker(noon + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
@@ -141,20 +142,75 @@ TEST(attest, what_is_too_long_to_remember_is_never_proof)
     ck_assert_int_eq(prove(true, longest, sizeof longest, noon, noon + MS), QUORUM_NOT_PROVEN);
 }
 
+static bool needs_look(quorum_time now)
+{
+    return quorum_attest_needs(&attest, QUORUM_FOR_GRANT, now).look;
+}
+
 /* The rule avoids a proof that a look would have to follow, because that costs a round trip. */
 TEST(attest, look_is_sent_where_the_marker_would_come_too_late)
 {
     const quorum_duration took = QUORUM_WRITES_APART / 3;
-    ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_WRITES_APART));
-    ck_assert(quorum_attest_needs_look(&attest, noon + QUORUM_WRITES_APART + 1));
+    ck_assert(!needs_look(noon + QUORUM_WRITES_APART));
+    ck_assert(needs_look(noon + QUORUM_WRITES_APART + 1));
     prove(false, MARKER, strlen(MARKER), noon, noon + took);
-    ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_WRITES_APART - took));
-    ck_assert(quorum_attest_needs_look(&attest, noon + QUORUM_WRITES_APART - took + 1));
+    ck_assert(!needs_look(noon + QUORUM_WRITES_APART - took));
+    ck_assert(needs_look(noon + QUORUM_WRITES_APART - took + 1));
     attest.always_look = true;
-    ck_assert(quorum_attest_needs_look(&attest, noon));
+    ck_assert(needs_look(noon));
     quorum_attest_forget(&attest);
     attest.always_look = false;
-    ck_assert(quorum_attest_needs_look(&attest, noon));
+    ck_assert(needs_look(noon));
+}
+
+/* What a proof must show, by the age of the client's knowledge. L: the evidence, E: the number of evicted keys, T: the
+ * clock. After idleness a grant's shows all of them. */
+static const struct {
+    enum quorum_attest_occasion occasion;
+    quorum_duration after;
+    bool always_look;
+    const char *needs;
+} needs_rows[] = {
+    {QUORUM_FOR_GRANT, MS, false, "---"},
+    {QUORUM_FOR_GRANT, MS, true, "LE-"},
+    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS, false, "L--"},
+    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS + 1, false, "LET"},
+    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS + 1, true, "LET"},
+    {QUORUM_FOR_LOOK, 0, false, "L--"},
+    {QUORUM_FOR_LOOK, QUORUM_KNOWLEDGE_LASTS + 1, false, "LET"},
+    {QUORUM_FOR_BEAT, 0, false, "--T"},
+    {QUORUM_FOR_BEAT, 0, true, "LET"},
+    {QUORUM_FOR_BEAT, QUORUM_BEATS_LOOK, false, "--T"},
+    {QUORUM_FOR_BEAT, QUORUM_BEATS_LOOK + 1, false, "LET"},
+};
+
+static void check_needs(enum quorum_attest_occasion occasion, quorum_time now, const char *expected)
+{
+    const struct quorum_attest_needs needs = quorum_attest_needs(&attest, occasion, now);
+    const char text[] = {needs.look ? 'L' : '-', needs.evicted ? 'E' : '-', needs.time ? 'T' : '-', '\0'};
+    ck_assert_str_eq(text, expected);
+}
+
+TEST_ROWS(attest, after_idleness_a_proof_shows_all_that_can_change, ROWS(needs_rows))
+{
+    attest.always_look = needs_rows[_i].always_look;
+    check_needs(needs_rows[_i].occasion, noon + needs_rows[_i].after, needs_rows[_i].needs);
+}
+
+/* Only a proven look that shows the evicted keys and the clock. */
+TEST(attest, knowledge_is_renewed_by_a_whole_look_alone)
+{
+    const quorum_time old = noon + QUORUM_KNOWLEDGE_LASTS + 1;
+    struct quorum_shown whole = {true, true, old, old + MS, 0, EVIDENCE, strlen(EVIDENCE)};
+    prove(true, shown, strlen(shown), old, old + MS);
+    check_needs(QUORUM_FOR_GRANT, old, "LET");
+    ck_assert_int_eq(quorum_attest_prove(&attest, &whole), QUORUM_NOT_PROVEN);
+    check_needs(QUORUM_FOR_GRANT, old, "LET");
+    whole.bytes = shown;
+    whole.size = strlen(shown);
+    ck_assert_int_eq(quorum_attest_prove(&attest, &whole), QUORUM_PROVEN);
+    check_needs(QUORUM_FOR_GRANT, old + QUORUM_KNOWLEDGE_LASTS, "L--");
+    check_needs(QUORUM_FOR_GRANT, old + QUORUM_KNOWLEDGE_LASTS + 1, "LET");
 }
 
 TEST(attest, look_is_renewed_if_a_later_proof_can_rely_on_it)

@@ -117,8 +117,15 @@ TEST(guard, promoted_master_settles_before_it_counts_for_held_locks)
     ck_assert_uint_eq(guard.node[0].settled, 0);
     quorum_guard_read(&guard, 0, noon + 1, noon, 7 * QUORUM_SECOND);
     ck_assert_uint_eq(guard.node[0].settled, 8100 * MS);
+    for (int adopts = 0; adopts < 2; adopts++) {
+        quorum_time counts = adopts ? guard.node[0].end : guard.node[0].settled;
+        ck_assert(!quorum_guard_counts_held(&guard, 0, adopts, counts - 1));
+        ck_assert(quorum_guard_counts_held(&guard, 0, adopts, counts));
+        ck_assert(quorum_guard_counts_held(&guard, 1, adopts, 0));
+    }
     quorum_guard_read(&guard, 0, QUORUM_TRUSTED, noon, 7 * QUORUM_SECOND);
     ck_assert_uint_eq(guard.node[0].settled, 0);
+    ck_assert(quorum_guard_counts_held(&guard, 0, true, 0));
 }
 
 TEST_PROGRAM("quorum/guard")

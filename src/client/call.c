@@ -1,6 +1,7 @@
 #include "src/client/call.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdint.h>
 
 #include "src/client/client.h"
@@ -15,6 +16,17 @@ static struct rl_call *calls_closed(const struct rl_calls *calls)
     return (struct rl_call *)(uintptr_t)calls;
 }
 
+/* Of several threads that post, the first may be held up before it signals: the others must not rely on it. So each
+ * signals until a signal has been written. The number is compared because the loop may have fallen asleep again. */
+static void calls_wake(struct rl_wakeup *wakeup)
+{
+    unsigned sleep = atomic_load(&wakeup->sleep);
+    if (!sleep)
+        return;
+    rl_wakeup_signal(wakeup);
+    atomic_compare_exchange_strong(&wakeup->sleep, &sleep, 0);
+}
+
 static bool calls_post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *newest, struct rl_call *oldest)
 {
     /* Once the call is listed, it may end, and another thread may close the client, before this thread signals: then
@@ -24,8 +36,7 @@ static bool calls_post(struct rl_calls *calls, struct rl_wakeup *wakeup, struct 
     do
         oldest->next = first;
     while (first != calls_closed(calls) && !atomic_compare_exchange_weak(&calls->newest, &first, newest));
-    if (!first && atomic_load(&wakeup->asleep)) /* of several calls the first one wakes */
-        rl_wakeup_signal(wakeup);
+    calls_wake(wakeup);
     rl_wakeup_unref(wakeup);
     return first != calls_closed(calls);
 }
@@ -101,19 +112,20 @@ static void calls_run_all(struct rl_calls *calls, struct rl_call *call)
         call = calls_run_one(calls, call);
 }
 
-/* A thread lists its call and then reads `asleep`; this one sets it and then reads the list. So one of them sees the
+/* A thread lists its call and then reads `sleep`; this one sets it and then reads the list. So one of them sees the
  * other, and while the loop is busy a call costs no wake-up. */
-bool rl_calls_fall_asleep(const struct rl_calls *calls, struct rl_wakeup *wakeup)
+bool rl_calls_fall_asleep(struct rl_calls *calls, struct rl_wakeup *wakeup)
 {
     if (calls->taken)
         return false;
-    atomic_store(&wakeup->asleep, true);
+    calls->sleeps = calls->sleeps == UINT_MAX ? 1 : calls->sleeps + 1;
+    atomic_store(&wakeup->sleep, calls->sleeps);
     return !atomic_load(&calls->newest);
 }
 
 void rl_calls_wake_up(struct rl_wakeup *wakeup)
 {
-    atomic_store(&wakeup->asleep, false);
+    atomic_store(&wakeup->sleep, 0);
 }
 
 void rl_calls_run(struct rl_calls *calls)

@@ -33,6 +33,7 @@ struct rl_calls {
     struct rl_call *gathered;         /* posted together at the end of a dispatch; newest first */
     struct rl_call *gathered_oldest;
     struct rl_call *started; /* those with a drop function */
+    unsigned sleeps;         /* how often the loop's thread fell asleep */
 };
 
 /* Posts a call, and wakes the loop's thread if it polls. false: no calls are taken any more. Any thread. */
@@ -43,7 +44,7 @@ void rl_calls_gather(struct rl_calls *calls, struct rl_call *call);
 void rl_calls_flush(struct rl_calls *calls, struct rl_wakeup *wakeup);
 
 /* The loop's thread is about to poll, or has polled. false: calls have not been run, so it must not sleep. */
-bool rl_calls_fall_asleep(const struct rl_calls *calls, struct rl_wakeup *wakeup);
+bool rl_calls_fall_asleep(struct rl_calls *calls, struct rl_wakeup *wakeup);
 void rl_calls_wake_up(struct rl_wakeup *wakeup);
 
 /* Runs the posted calls, oldest first, up to a bound per turn. The loop's thread. */

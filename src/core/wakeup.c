@@ -20,7 +20,7 @@ struct rl_wakeup *rl_wakeup_create(void)
         return NULL;
     }
     atomic_init(&wakeup->references, 1);
-    atomic_init(&wakeup->asleep, false);
+    atomic_init(&wakeup->sleep, 0);
     atomic_init(&wakeup->cancelled, false);
     return wakeup;
 }

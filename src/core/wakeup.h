@@ -12,7 +12,7 @@
 struct rl_wakeup {
     atomic_uint references;
     int descriptor;        /* eventfd, readable once signalled */
-    atomic_bool asleep;    /* the loop's thread polls or is about to: a posted call must wake it */
+    atomic_uint sleep;     /* not 0: the loop's thread polls or is about to, and no posted call has woken it */
     atomic_bool cancelled; /* a cancellation has changed since the loop looked at its operations */
 };
 

@@ -23,18 +23,22 @@ void cli_ending_begin(struct cli_ending *ending, int64_t end, int64_t grace)
 
 void cli_ending_allow(struct cli_ending *ending, int64_t takes_ms)
 {
-    ending->kill_before = CLI_ENDING_KILL_BEFORE_MS + takes_ms;
+    if (ending->terminated)
+        ending->kill_before = CLI_ENDING_KILL_BEFORE_MS + takes_ms;
 }
 
-/* A command that survived SIGTERM continues under the renewed lock; at the next end it gets SIGTERM again. */
+/* A command that survived SIGTERM continues under the renewed lock; at the next end it gets SIGTERM again, and how long
+ * that takes is measured again: a measure from before may be longer than the lock has left. */
 void cli_ending_prolong(struct cli_ending *ending, int64_t end)
 {
     if (end <= ending->end)
         return;
     ending->end = end;
     ending->kill_again = 0;
-    if (ending->kill_by == INT64_MAX)
-        ending->terminated = false;
+    if (ending->kill_by != INT64_MAX)
+        return;
+    ending->terminated = false;
+    ending->kill_before = CLI_ENDING_KILL_BEFORE_MS;
 }
 
 void cli_ending_now(struct cli_ending *ending, int64_t now)

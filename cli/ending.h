@@ -29,7 +29,7 @@ struct cli_ending {
 
 void cli_ending_begin(struct cli_ending *ending, int64_t end, int64_t grace);
 
-/* SIGKILL takes this long to reach the whole tree, as far as is known. */
+/* SIGKILL takes this long to reach the whole tree, as SIGTERM did. Counts from SIGTERM to the next renewal. */
 void cli_ending_allow(struct cli_ending *ending, int64_t takes_ms);
 
 /* The lock was renewed: it ends no earlier than this. */

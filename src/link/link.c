@@ -286,10 +286,10 @@ void rl_links_flush(struct rl_writes *writes)
 /* hiredis keeps its buffer, which has no function to free it: a new reader has none. */
 static void free_buffers(struct rl_link *link)
 {
-    redisReader *reader = link->context->c.reader, *fresh;
-    if (rl_reader_has_more(reader) || reader->reply || !(fresh = redisReaderCreate()))
+    redisReader *fresh = redisReaderCreate();
+    if (!fresh)
         return;
-    redisReaderFree(reader);
+    redisReaderFree(link->context->c.reader);
     link->context->c.reader = fresh;
     rl_reader_attach(&link->reader, fresh, link->type->reply_max);
 }
@@ -307,8 +307,13 @@ static void deliver(struct rl_link *link)
     redisReader *hiredis = link->context->c.reader;
     void *reply = NULL;
     int status = REDIS_OK;
+    size_t begun = 0; /* bytes of a reply that has not arrived whole: hiredis consumes the first one at once */
     link->delivering = true;
-    while (link->context && (status = redisReaderGetReply(hiredis, &reply)) == REDIS_OK && reply) {
+    while (link->context) {
+        begun = hiredis->len - hiredis->pos;
+        status = redisReaderGetReply(hiredis, &reply);
+        if (status != REDIS_OK || !reply)
+            break;
         link->replied = true;
         link->type->replied(link, reply);
         rl_reader_free(&link->reader, reply);
@@ -321,7 +326,7 @@ static void deliver(struct rl_link *link)
         end(link, "sent a reply of more than %zu KiB, or nested too deep", link->type->reply_max / 1024);
     } else if (status != REDIS_OK) {
         end(link, "the connection broke: %.60s", hiredis->errstr);
-    } else if (link->rests) {
+    } else if (link->rests && begun == 0) {
         free_buffers(link);
     }
 }

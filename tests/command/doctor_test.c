@@ -69,7 +69,7 @@ TEST(no_nodes, what_is_wrong_with_servers_is_named)
     json_is(program, FOUND(0), "evicting");
     json_is(program, ".nodes[0].works", "true");
     json_is(program, ".nodes[0].findings[0].remedy", "set noeviction");
-    json_is(program, ".nodes[0].server | IN(\"redis\", \"valkey\")", "true");
+    json_is(program, ".nodes[0].server | IN(\"redis\", \"valkey\", \"redict\")", "true");
     json_is(program, FOUND(1), "unreachable");
     json_is(program, ".nodes[1].findings[0] | .text + \": \" + .remedy",
             "handshake: NOAUTH Authentication required.: set the password: REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE or "

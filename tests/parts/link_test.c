@@ -257,6 +257,35 @@ TEST_ROWS(flush, each_kind_of_reply_is_read_in_its_turn, ROWS(scalars))
     ck_assert_uint_eq(last.len, strlen(scalars[_i].text));
 }
 
+static void answer_in_two(const char *bytes, int cut)
+{
+    char first[16];
+    unsigned before = replies;
+    struct pollfd readable = {.fd = links[0].context->c.fd, .events = POLLIN};
+    snprintf(first, sizeof first, "%.*s", cut, bytes);
+    fake_server_add_rule(server, &(struct fake_rule){.command = "PING", .count = 1, .skip = true, .reply = first});
+    say(0, "first");
+    rl_links_flush(&writes);
+    ck_assert_int_eq(poll(&readable, 1, SOON_MS), 1);
+    while (poll(&readable, 1, 0) > 0)
+        turn();
+    ck_assert_uint_eq(replies, before);
+    answer_with(bytes + cut);
+}
+
+/* Also on a link that rests, and frees its buffers whenever all replies have been read. */
+TEST_ROWS(flush, reply_that_comes_in_two_parts_is_read, ROWS(scalars))
+{
+    for (int rests = 0; rests < 2; rests++)
+        for (int cut = 1; scalars[_i].bytes[cut]; cut++) {
+            rl_link_rest(&links[0], rests);
+            answer_in_two(scalars[_i].bytes, cut);
+            ck_assert_int_eq(last.type, scalars[_i].type);
+            ck_assert_str_eq(last_text, scalars[_i].text);
+        }
+    ck_assert_uint_eq(ended, 0);
+}
+
 /* 255 bytes fit into the reader's memory, 256 do not. */
 TEST_ROWS(flush, long_string_is_read_as_well, 3)
 {

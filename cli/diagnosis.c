@@ -82,7 +82,7 @@ static const struct {
      "this server has no ACL users: configure a password without a user, or upgrade to Redis 6.0"},
     {"no password is set", "the server has no password: set requirepass there, or configure none"},
     {"nknown command", "the server has renamed a command: restore its name"},
-    {"nknown Redis command", "the server has renamed a command: restore its name"},
+    {"command called from", "the server has renamed a command: restore its name"},
     {"without any password", "the server has no password: set requirepass or a user there, or configure none"},
     {"NOAUTH", "set the password: REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE or password-file in the config file"},
     {"max number of clients", "raise maxclients on the server, or find the clients with many connections"},

@@ -107,10 +107,7 @@ static const struct {
     {"ERR wrong number of arguments for 'auth' command", RL_ERROR_CREDENTIALS}, /* 5, which has no users */
     {"ERR unknown command", RL_ERROR_UNKNOWN_COMMAND},
     {"ERR unknown subcommand", RL_ERROR_UNKNOWN_COMMAND},
-    {"ERR Unknown subcommand", RL_ERROR_UNKNOWN_COMMAND},                       /* 5, 6 */
-    {"ERR Unknown command called from script", RL_ERROR_UNKNOWN_COMMAND},       /* Valkey 8 */
-    {"ERR Unknown Redis command called from script", RL_ERROR_UNKNOWN_COMMAND}, /* 7 and later */
-    {"Unknown Redis command called from Lua script", RL_ERROR_UNKNOWN_COMMAND}, /* 5, 6 */
+    {"ERR Unknown subcommand", RL_ERROR_UNKNOWN_COMMAND}, /* 5, 6 */
     {"WRONGTYPE", RL_ERROR_WRONGTYPE},
     {"READONLY", RL_ERROR_ELSEWHERE},
     {"MOVED", RL_ERROR_ELSEWHERE},
@@ -123,6 +120,7 @@ static const struct {
     const char *part;
     enum rl_reply_error error;
 } known_parts[] = {
+    {"command called from ", RL_ERROR_UNKNOWN_COMMAND}, /* "ERR Unknown Redis ... script"; also other servers' names */
     {"not allowed from script", RL_ERROR_UNKNOWN_COMMAND}, /* "ERR This Redis command is ..."; Valkey, hosted servers */
     {"non local key", RL_ERROR_ELSEWHERE},             /* "ERR Script attempted to access a ... in a cluster node" */
     {"not hash to the same slot", RL_ERROR_ELSEWHERE}, /* "ERR Script attempted to access keys that do ..." */

@@ -216,6 +216,7 @@ static const struct {
     {"-", "ERR Script attempted to access keys that do not hash to the same slot", BEHIND9, RL_ERROR_ELSEWHERE},
     {"-", "ERR Script attempted to access keys that do not hash to the same slo", BEHIND9, RL_ERROR_PASSING},
     {"-", "ERR Unknown command called from script", BEHIND9, RL_ERROR_UNKNOWN_COMMAND},
+    {"-", "ERR Unknown Redict command called from script", BEHIND, RL_ERROR_UNKNOWN_COMMAND},
 
     {BEFORE, "WRONGTYPE Operation against a key holding the wrong kind of value", " \r\n", RL_ERROR_WRONGTYPE},
     {"-", "WRONGTYPE Operation against a key holding the wrong kind of value", BEHIND, RL_ERROR_WRONGTYPE},

@@ -1,5 +1,5 @@
 # The event loops that examples, tests and benchmarks use, if they are installed: the targets PkgConfig::LIBUV,
-# PkgConfig::LIBEVENT and PkgConfig::GLIB, and REDLOCK_ASIO_INCLUDE.
+# PkgConfig::LIBEVENT and PkgConfig::GLIB, REDLOCK_ASIO_INCLUDE and REDLOCK_BOOST_ASIO_INCLUDE.
 
 find_package(PkgConfig QUIET)
 foreach(loop IN ITEMS LIBUV:libuv:libuv1-dev LIBEVENT:libevent:libevent-dev GLIB:glib-2.0:libglib2.0-dev)
@@ -16,14 +16,22 @@ foreach(loop IN ITEMS LIBUV:libuv:libuv1-dev LIBEVENT:libevent:libevent-dev GLIB
 endforeach()
 
 find_path(REDLOCK_ASIO_INCLUDE asio.hpp)
-mark_as_advanced(REDLOCK_ASIO_INCLUDE)
+find_path(REDLOCK_BOOST_ASIO_INCLUDE boost/asio.hpp)
+mark_as_advanced(REDLOCK_ASIO_INCLUDE REDLOCK_BOOST_ASIO_INCLUDE)
 if(NOT REDLOCK_ASIO_INCLUDE)
   message(STATUS "Examples and tests with Asio are left out: they need libasio-dev")
+endif()
+if(NOT REDLOCK_BOOST_ASIO_INCLUDE)
+  message(STATUS "Tests with Boost.Asio are left out: they need libboost-dev")
 endif()
 
 # Coroutines, where the compiler has them.
 function(redlock_use_asio target)
-  target_include_directories(${target} SYSTEM PRIVATE ${REDLOCK_ASIO_INCLUDE})
+  foreach(directory IN ITEMS REDLOCK_ASIO_INCLUDE REDLOCK_BOOST_ASIO_INCLUDE)
+    if(${directory})
+      target_include_directories(${target} SYSTEM PRIVATE ${${directory}})
+    endif()
+  endforeach()
   target_link_libraries(${target} PRIVATE Threads::Threads)
   # Asio uses fences, which ThreadSanitizer does not know.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)

@@ -16,12 +16,6 @@ static void work(const redlock::lock &lock)
                 static_cast<long long>(lock.validity().count()));
 }
 
-static void rethrow(std::exception_ptr failure)
-{
-    if (failure)
-        std::rethrow_exception(failure); /* from context.run() */
-}
-
 #ifdef ASIO_HAS_CO_AWAIT /* C++20 */
 
 static asio::awaitable<void> run(redlock::async_client &client)
@@ -34,18 +28,27 @@ static asio::awaitable<void> run(redlock::async_client &client)
 
 static void start(asio::io_context &context, redlock::async_client &client)
 {
-    asio::co_spawn(context, run(client), rethrow);
+    asio::co_spawn(context, run(client), [](std::exception_ptr failure) {
+        if (failure)
+            std::rethrow_exception(failure); /* from context.run() */
+    });
 }
 
 #else
 
+static void fail_on(std::error_code failure)
+{
+    if (failure)
+        throw std::system_error(failure); /* from context.run() */
+}
+
 static void start(asio::io_context &, redlock::async_client &client)
 {
-    client.async_acquire("examples/asio", 5s, [&client](std::exception_ptr failure, redlock::lock lock) {
-        rethrow(failure);
+    client.async_acquire("examples/asio", 5s, [&client](std::error_code failure, redlock::lock lock) {
+        fail_on(failure);
         work(lock);
-        client.async_release(std::move(lock), [](std::exception_ptr released) {
-            rethrow(released);
+        client.async_release(std::move(lock), [](std::error_code released) {
+            fail_on(released);
             std::printf("released\n");
         });
     });
@@ -66,7 +69,7 @@ int main(int argc, char **argv)
         start(context, client);
         context.run();
         return EXIT_SUCCESS;
-    } catch (const redlock::error &error) {
+    } catch (const std::system_error &error) { /* also a redlock::error: no client */
         std::fprintf(stderr, "%s\n", error.what());
         return EXIT_FAILURE;
     }

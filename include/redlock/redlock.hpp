@@ -28,7 +28,8 @@
  *   callbacks     run on the client's own thread. They must not call functions that send requests to nodes, nor release
  *                 a lock. An exception that leaves a callback is dropped.
  *
- *   asynchronous  redlock::async_client is a client for programs on Asio: include <asio.hpp> before this header. For
+ *   asynchronous  redlock::async_client is a client for programs on Asio: include <asio.hpp> or <boost/asio.hpp> before
+ *                 this header. After both it uses the former; REDLOCK_BOOST_ASIO, defined before, chooses Boost's. For
  *                 another event loop use descriptor() and dispatch() with the C functions, on native_handle().
  */
 #ifndef REDLOCK_REDLOCK_HPP
@@ -56,6 +57,9 @@
 #include <vector>
 #ifdef __cpp_lib_jthread
 #include <stop_token>
+#endif
+#if defined(REDLOCK_BOOST_ASIO) && !defined(BOOST_ASIO_VERSION)
+#error "REDLOCK_BOOST_ASIO is defined: include <boost/asio.hpp> before <redlock/redlock.hpp>"
 #endif
 
 namespace redlock
@@ -88,6 +92,14 @@ enum class status : int {
     system = REDLOCK_SYSTEM,
     clock = REDLOCK_CLOCK
 };
+
+} // namespace redlock
+
+template <> struct std::is_error_code_enum<redlock::status> : std::true_type {
+};
+
+namespace redlock
+{
 
 /* enum redlock_loss */
 enum class loss : int {
@@ -510,7 +522,7 @@ class cancellation
 
 /* How long a call may take, and what ends it early: redlock_call_options. A duration converts to options with this timeout,
  * a time point to one that ends then, and (C++20) a std::stop_token to one that ends the call when a stop is requested:
- * lock.release(100ms), client.query("stock", deadline). */
+ * lock.release(100ms), client.query("stock", deadline). acquire_options do the same. */
 struct call_options {
     call_options() = default;
     template <class Rep, class Period>
@@ -531,49 +543,60 @@ struct call_options {
 #endif
     milliseconds timeout = forever;
     const redlock::cancellation *cancellation = nullptr;
+    result *details =
+        nullptr; /* of async_client's functions: filled before the handler runs, and must live until then */
 };
 
 namespace detail
 {
 
-/* The library's options for one call, for its duration. */
-class native_call_options
+/* What ends one operation early, for its duration: the caller's cancellation, or one of its own. */
+class ending
 {
   public:
-    native_call_options(redlock_client *client, const call_options &options)
+    template <class Options> ending(redlock_client *client, const Options &options)
     {
-        if (options.timeout.count() < 0)
-            throw bad_argument("timeout: " + std::to_string(options.timeout.count()) + " ms is negative");
-        native.timeout_ms = options.timeout == forever ? REDLOCK_FOREVER : options.timeout.count();
         if (options.cancellation)
-            native.cancellation = options.cancellation->native_handle();
+            handle_ = options.cancellation->native_handle();
 #ifdef __cpp_lib_jthread
-        if (!options.stop.stop_possible() || !client)
+        if (!options.stop.stop_possible())
             return;
         if (options.cancellation)
             throw bad_argument("stop and cancellation exclude each other; set one of them");
-        if (redlock_cancellation_create(client, &own_) != REDLOCK_OK)
-            throw std::bad_alloc();
-        native.cancellation = own_;
-        callback_.emplace(options.stop, stopper{own_});
+        if (create(client))
+            callback_.emplace(options.stop, stopper{own_});
 #else
         static_cast<void>(client);
 #endif
     }
-    native_call_options(const native_call_options &) = delete;
-    native_call_options &operator=(const native_call_options &) = delete;
-    ~native_call_options()
+    ending(const ending &) = delete;
+    ending &operator=(const ending &) = delete;
+    ~ending()
     {
 #ifdef __cpp_lib_jthread
         callback_.reset(); /* waits for one that runs */
-        redlock_cancellation_destroy(&own_);
 #endif
+        redlock_cancellation_destroy(&own_);
     }
 
-    redlock_call_options native = REDLOCK_CALL_OPTIONS_INIT;
+    /* Its own; null: the caller has set one, or the client is closed. */
+    redlock_cancellation *create(redlock_client *client)
+    {
+        if (!handle_ && client && redlock_cancellation_create(client, &own_) == REDLOCK_NO_MEMORY)
+            throw std::bad_alloc();
+        if (!handle_)
+            handle_ = own_;
+        return own_;
+    }
+    redlock_cancellation *native_handle() const noexcept
+    {
+        return handle_;
+    }
 
-#ifdef __cpp_lib_jthread
   private:
+    redlock_cancellation *handle_ = nullptr;
+    redlock_cancellation *own_ = nullptr;
+#ifdef __cpp_lib_jthread
     struct stopper {
         redlock_cancellation *cancellation;
         void operator()() const noexcept
@@ -581,14 +604,31 @@ class native_call_options
             redlock_cancel(cancellation);
         }
     };
-    redlock_cancellation *own_ = nullptr;
     std::optional<std::stop_callback<stopper>> callback_;
 #endif
 };
 
+/* The library's options for one call, for its duration. */
+class native_call_options
+{
+  public:
+    native_call_options(redlock_client *client, const call_options &options)
+        : end(std::make_shared<ending>(client, options))
+    {
+        if (options.timeout.count() < 0)
+            throw bad_argument("timeout: " + std::to_string(options.timeout.count()) + " ms is negative");
+        native.timeout_ms = options.timeout == forever ? REDLOCK_FOREVER : options.timeout.count();
+        native.cancellation = end->native_handle();
+    }
+
+    redlock_call_options native = REDLOCK_CALL_OPTIONS_INIT;
+    std::shared_ptr<ending> end;
+};
+
 } // namespace detail
 
-/* How to acquire. A duration converts to options with this wait: acquire(resource, 5s). */
+/* How to acquire. A duration converts to options with this wait, a time point to those that wait until then, and (C++20) a
+ * std::stop_token to those that wait until a stop is requested: acquire(resource, 5s). */
 struct acquire_options {
     acquire_options() = default;
     template <class Rep, class Period>
@@ -596,6 +636,17 @@ struct acquire_options {
         : wait(detail::ceiling(time)) // NOLINT: meant to be implicit
     {
     }
+    template <class Clock, class Duration>
+    acquire_options(std::chrono::time_point<Clock, Duration> deadline)
+        : wait(detail::until(deadline)) // NOLINT: meant to be implicit
+    {
+    }
+#ifdef __cpp_lib_jthread
+    acquire_options(std::stop_token token) : stop(std::move(token)), wait(forever) // NOLINT: meant to be implicit
+    {
+    }
+    std::stop_token stop; /* ends the acquire; together with a cancellation it is status::invalid */
+#endif
 
     milliseconds wait{0};             /* 0: try once; otherwise the longest wait; forever */
     milliseconds ttl{0};              /* 0: the client's */
@@ -618,7 +669,8 @@ struct acquire_options {
     bool keep_waiting = false;
     const void *owner = nullptr; /* which acquires re-enter the lock; null: those of the calling thread */
     redlock::reentry reentry = redlock::reentry::by_owner;
-    bool all_answers = false; /* succeed only after every node has replied or timed out */
+    bool all_answers = false;  /* succeed only after every node has replied or timed out */
+    result *details = nullptr; /* of async_acquire(): filled before the handler runs, and must live until then */
 };
 
 namespace detail
@@ -732,7 +784,8 @@ class connection
         return to;
     }
 
-    redlock_client *handle = nullptr; /* null: closed */
+    redlock_client *handle = nullptr;    /* null: closed */
+    std::atomic<bool> is_closing{false}; /* by async_close(): events may still come */
 
   private:
     static void write_log(int level, const char *line, void *arg) noexcept
@@ -990,7 +1043,7 @@ class lock
             watcher_.release(); /* end_watcher() frees it */
         if (handle)
             redlock_release(&handle, NULL, nullptr);
-        drop_handle(handle != nullptr);
+        drop_handle(handle != nullptr || (connection_ && connection_->is_closing));
     }
 
     static void end_watcher(redlock_client *, const redlock_result *, void *arg) noexcept
@@ -1036,14 +1089,14 @@ struct lock_maker {
 class native_acquire_options
 {
   public:
-    native_acquire_options(std::string_view resource, const acquire_options &options)
+    native_acquire_options(redlock_client *client, std::string_view resource, const acquire_options &options)
+        : end(std::make_shared<ending>(client, options))
     {
         native.wait_ms = wait(options.wait);
         native.ttl_ms = count(options.ttl, "ttl");
         native.minimum_validity_ms = count(options.minimum_validity, "minimum_validity");
         native.resource_size = resource.size();
-        if (options.cancellation)
-            native.cancellation = options.cancellation->native_handle();
+        native.cancellation = end->native_handle();
         native.no_renewal = options.renewal ? 0 : 1;
         native.cap_ms = count(options.cap, "cap");
         native.at_least_ms = count(options.at_least, "at_least");
@@ -1070,6 +1123,7 @@ class native_acquire_options
 
     redlock_acquire_options native = REDLOCK_ACQUIRE_OPTIONS_INIT;
     std::unique_ptr<watcher> watch;
+    std::shared_ptr<ending> end;
 
   private:
     std::vector<redlock_name> also_;
@@ -1078,8 +1132,8 @@ class native_acquire_options
 inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection, std::string_view resource,
                                    const acquire_options &options, const char *token, result &result)
 {
-    native_acquire_options how(resource, options);
     redlock_client *client = connection ? connection->handle : nullptr;
+    native_acquire_options how(client, resource, options);
     redlock_lock *handle = nullptr;
     const int status = token ? redlock_adopt(client, bytes(resource), &how.native, token, &handle, &result)
                              : redlock_acquire(client, bytes(resource), &how.native, &handle, &result);
@@ -1529,17 +1583,85 @@ class mutex
 /* --------------------------------------------------------------------------------------------------------------
  * Asio */
 
-#ifdef ASIO_VERSION /* include <asio.hpp> first */
+#if defined(BOOST_ASIO_VERSION) && (defined(REDLOCK_BOOST_ASIO) || !defined(ASIO_VERSION))
+#define REDLOCK_ASIO_VERSION BOOST_ASIO_VERSION
+#define REDLOCK_ON_ASIO      on_boost_asio
+#elif defined(ASIO_VERSION)
+#define REDLOCK_ASIO_VERSION ASIO_VERSION
+#define REDLOCK_ON_ASIO      on_asio
+#endif
+
+#ifdef REDLOCK_ASIO_VERSION
+
+/* A program may use both, in different translation units. */
+inline namespace REDLOCK_ON_ASIO
+{
+
+#if defined(BOOST_ASIO_VERSION) && (defined(REDLOCK_BOOST_ASIO) || !defined(ASIO_VERSION))
+namespace net = ::boost::asio;
+
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor" /* of Boost's class, which is never deleted by it */
+#endif
+class boost_status_category final : public boost::system::error_category
+{
+  public:
+    const char *name() const noexcept override
+    {
+        return "redlock";
+    }
+    std::string message(int value) const override
+    {
+        return redlock_status_text(value);
+    }
+    boost::system::error_condition default_error_condition(int value) const noexcept override
+    {
+        return {redlock_status_errno(value), boost::system::generic_category()};
+    }
+};
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
+
+inline boost::system::error_code make_net_error(status code) noexcept
+{
+    static const boost_status_category instance;
+    return {static_cast<int>(code), instance};
+}
+inline bool operator==(const boost::system::error_code &code, status status) noexcept
+{
+    return code == make_net_error(status);
+}
+inline bool operator!=(const boost::system::error_code &code, status status) noexcept
+{
+    return !(code == status);
+}
+#else
+namespace net = ::asio;
+
+inline std::error_code make_net_error(status code) noexcept
+{
+    return make_error_code(code);
+}
+#endif
+
+/* What handlers get first: std::error_code; of Boost.Asio boost::system::error_code. */
+using net_error = decltype(make_net_error(status::ok));
+
+} // namespace REDLOCK_ON_ASIO
 
 namespace detail
+{
+inline namespace REDLOCK_ON_ASIO
 {
 
 /* Runs the callbacks of one client on an executor, while operations are in progress or a held lock has events. */
 class dispatcher : public std::enable_shared_from_this<dispatcher>
 {
   public:
-    dispatcher(const asio::any_io_executor &executor, redlock_client *client, int descriptor)
-        : strand_(asio::make_strand(executor)), descriptor_(executor, descriptor), client_(client)
+    dispatcher(const net::any_io_executor &executor, redlock_client *client, int descriptor)
+        : strand_(net::make_strand(executor)), descriptor_(executor, descriptor), client_(client)
     {
     }
 
@@ -1553,14 +1675,28 @@ class dispatcher : public std::enable_shared_from_this<dispatcher>
     {
         const std::lock_guard<std::mutex> guard(mutex_);
         if (--users_ == 0 && is_waiting_ && client_) {
-            asio::error_code ignored;
+            net_error ignored;
             descriptor_.cancel(ignored);
         }
     }
-    /* Before the client is closed, which owns the descriptor. Waits for a dispatch in another thread. */
+    /* Before the client is closed, which owns the descriptor. Waits for a dispatch in another thread. An asynchronous
+     * close still needs the dispatcher. */
     void stop() noexcept
     {
+        if (is_closing())
+            return;
         const std::lock_guard<std::mutex> running(dispatching_);
+        leave_descriptor();
+    }
+    /* The connection must outlive the dispatch that runs the last callback. Null: the close was not started. */
+    void begin_close(std::shared_ptr<connection> closing) noexcept
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        closing_.swap(closing);
+    }
+    /* In that callback: the library closes the descriptor when it has returned. */
+    void leave_descriptor() noexcept
+    {
         const std::lock_guard<std::mutex> guard(mutex_);
         if (client_)
             descriptor_.release();
@@ -1568,21 +1704,29 @@ class dispatcher : public std::enable_shared_from_this<dispatcher>
     }
 
   private:
+    bool is_closing() noexcept
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        return closing_ != nullptr;
+    }
     void wait()
     {
         if (is_waiting_ || users_ == 0 || !client_)
             return;
         is_waiting_ = true;
         descriptor_.async_wait(
-            asio::posix::stream_descriptor::wait_read,
-            asio::bind_executor(strand_, [self = shared_from_this()](asio::error_code) { self->on_readable(); }));
+            net::posix::stream_descriptor::wait_read,
+            net::bind_executor(strand_, [self = shared_from_this()](net_error) { self->on_readable(); }));
     }
     void on_readable()
     {
+        std::shared_ptr<connection> closed;
         const std::lock_guard<std::mutex> running(dispatching_);
         if (redlock_client *client = leave_wait())
             redlock_dispatch(client); /* also after a cancelled wait: then it runs nothing */
         const std::lock_guard<std::mutex> guard(mutex_);
+        if (!client_)
+            closed.swap(closing_);
         wait();
     }
     redlock_client *leave_wait()
@@ -1592,9 +1736,10 @@ class dispatcher : public std::enable_shared_from_this<dispatcher>
         return client_;
     }
 
-    asio::strand<asio::any_io_executor> strand_;
-    asio::posix::stream_descriptor descriptor_;
-    redlock_client *client_; /* null: stopped */
+    net::strand<net::any_io_executor> strand_;
+    net::posix::stream_descriptor descriptor_;
+    redlock_client *client_; /* null: stopped, or closed */
+    std::shared_ptr<connection> closing_;
     std::mutex dispatching_;
     std::mutex mutex_;
     unsigned users_ = 0;
@@ -1615,6 +1760,10 @@ class dispatcher_use
     {
         used_->end();
     }
+    dispatcher *operator->() const noexcept
+    {
+        return used_.get();
+    }
 
   private:
     std::shared_ptr<dispatcher> used_;
@@ -1624,13 +1773,14 @@ class dispatcher_use
 template <class Handler> class asynchronous
 {
   public:
-    asynchronous(Handler handler, const char *name, std::shared_ptr<connection> connection,
-                 const std::shared_ptr<dispatcher> &dispatcher, const asio::any_io_executor &executor)
-        : handler_(std::move(handler)), name_(name), connection_(std::move(connection)), use_(dispatcher),
-          work_(asio::make_work_guard(asio::get_associated_executor(handler_, executor)))
+    asynchronous(Handler handler, result *details, std::shared_ptr<connection> connection,
+                 const std::shared_ptr<dispatcher> &dispatcher, const net::any_io_executor &executor)
+        : handler_(std::move(handler)), details_(details), connection_(std::move(connection)), use_(dispatcher),
+          work_(net::make_work_guard(net::get_associated_executor(handler_, executor)))
     {
     }
 
+    /* The library's callbacks. */
     static void on_acquired(redlock_client *, redlock_lock *handle, const redlock_result *result, void *arg)
     {
         std::unique_ptr<asynchronous> self(static_cast<asynchronous *>(arg));
@@ -1644,22 +1794,47 @@ template <class Handler> class asynchronous
         std::unique_ptr<asynchronous> self(static_cast<asynchronous *>(arg));
         self->complete(*result);
     }
-    /* The operation was not started. */
-    template <class... Values>
-    static void reject(std::unique_ptr<asynchronous> self, const result &why, Values... values)
+    static void on_queried(redlock_client *, const redlock_state *state, const redlock_result *result, void *arg)
     {
-        self->complete(why, std::move(values)...);
+        std::unique_ptr<asynchronous> self(static_cast<asynchronous *>(arg));
+        redlock::state copy;
+        if (result->status == REDLOCK_OK)
+            static_cast<redlock_state &>(copy) = *state;
+        self->complete(*result, copy);
+    }
+    static void on_closed(redlock_client *, const redlock_result *result, void *arg)
+    {
+        std::unique_ptr<asynchronous> self(static_cast<asynchronous *>(arg));
+        self->use_->leave_descriptor();
+        self->complete(*result);
     }
 
-    /* Makes Asio's cancellation of the handler end the operation. Null: its slot is not connected. */
-    redlock_cancellation *heed_slot(const client &client)
+    /* Starts the operation: start(*self, why) returns whether it did, and then one of the callbacks frees it. Otherwise
+     * the handler gets `why` and these values. */
+    template <class Start, class... Values>
+    static void run(std::unique_ptr<asynchronous> self, Start start, Values... values)
     {
-        auto slot = asio::get_associated_cancellation_slot(handler_);
-        if (!slot.is_connected())
-            return nullptr;
-        cancellation_ = std::make_shared<cancellation>(client);
-        slot.assign([ended = cancellation_](asio::cancellation_type) { ended->cancel(); });
-        return cancellation_->native_handle();
+        result why;
+        if (guarded(why, [&] { return start(*self, why); }))
+            self.release();
+        else
+            self->complete(why, std::move(values)...);
+    }
+
+    /* Keeps what ends the operation early; Asio's cancellation of the handler does, too. */
+    redlock_cancellation *keep(std::shared_ptr<ending> end, redlock_client *client)
+    {
+        end_ = std::move(end);
+#if REDLOCK_ASIO_VERSION >= 101900
+        auto slot = net::get_associated_cancellation_slot(handler_);
+        redlock_cancellation *own = slot.is_connected() ? end_->create(client) : nullptr;
+        if (own)
+            slot.assign([kept = end_, own](net::cancellation_type) { redlock_cancel(own); });
+        has_slot_ = own != nullptr;
+#else
+        static_cast<void>(client);
+#endif
+        return end_->native_handle();
     }
 
     std::unique_ptr<watcher> watch;
@@ -1668,51 +1843,58 @@ template <class Handler> class asynchronous
     /* Posted: a handler may throw, or close the client, which is not allowed in redlock_dispatch(). */
     template <class... Values> void complete(const redlock_result &given, Values... values)
     {
-        std::exception_ptr why;
-        if (given.status != REDLOCK_OK) {
-            result copy;
-            static_cast<redlock_result &>(copy) = given;
-            why = std::make_exception_ptr(error(name_, copy));
-        }
+        if (details_)
+            static_cast<redlock_result &>(*details_) = given;
+        const net_error why = given.status == REDLOCK_OK ? net_error() : make_net_error(redlock::status(given.status));
         const auto executor = work_.get_executor();
-        asio::post(executor,
-                   asio::bind_executor(executor, [handler = std::move(handler_), why, ended = std::move(cancellation_),
-                                                  arguments = std::make_tuple(std::move(values)...)]() mutable {
-                       if (ended)
-                           asio::get_associated_cancellation_slot(handler).clear();
-                       std::apply([&](auto &...each) { std::move(handler)(why, std::move(each)...); }, arguments);
-                   }));
+        net::post(executor, net::bind_executor(executor, [handler = std::move(handler_), why, end = std::move(end_),
+                                                          has_slot = has_slot_,
+                                                          arguments = std::make_tuple(std::move(values)...)]() mutable {
+#if REDLOCK_ASIO_VERSION >= 101900
+                      if (has_slot)
+                          net::get_associated_cancellation_slot(handler).clear();
+#endif
+                      static_cast<void>(has_slot);
+                      std::apply([&](auto &...each) { std::move(handler)(why, std::move(each)...); }, arguments);
+                  }));
     }
 
     Handler handler_;
-    const char *name_;
+    result *details_;
     std::shared_ptr<connection> connection_;
     dispatcher_use use_;
-    std::shared_ptr<cancellation> cancellation_; /* of the handler's slot; null: none */
-    asio::executor_work_guard<asio::associated_executor_t<Handler, asio::any_io_executor>> work_;
+    std::shared_ptr<ending> end_;
+    bool has_slot_ = false;
+    net::executor_work_guard<net::associated_executor_t<Handler, net::any_io_executor>> work_;
 };
 
+} // namespace REDLOCK_ON_ASIO
 } // namespace detail
 
+inline namespace REDLOCK_ON_ASIO
+{
+
 /*
- * A client for programs on Asio, with completion tokens (handlers, use_future, use_awaitable, ...):
+ * A client for programs on Asio, standalone or Boost's, with completion tokens (handlers, use_future, use_awaitable, ...):
  *
  *     redlock::async_client client(context.get_executor(), nodes);
  *     redlock::lock lock = co_await client.async_acquire("reports/daily", 5s, asio::use_awaitable);
  *     ...
  *     co_await client.async_release(std::move(lock), asio::use_awaitable);
  *
- * A failure is a redlock::error: thrown, or passed as a std::exception_ptr. The execution context has work until the
- * operations have completed, and while a lock with on_event is held. These events run on the executor, too (at a close,
- * on the closing thread); they must not block, nor close the client. Close the client before the context is destroyed.
- * Several threads may run the context; then end a lock with on_event by async_release() only. The functions of
- * redlock::client block, and so does release() of a lock; its destructor does not. Asio's cancellation slots, and so
- * awaitable operators and cancel_after, end an acquire, unless its options have a cancellation.
+ * A failure is an error code of Asio's type (net_error) that compares with redlock::status; tokens throw it as they
+ * throw any other. The `details` of the options have the whole result.
+ * The execution context has work until the operations have completed, and while a lock with on_event is held. These
+ * events run on the executor, too (at a close, on the closing thread); they must not block, nor close the client. Close
+ * the client before the context is destroyed. Several threads may run the context; then end a lock with on_event by
+ * async_release() only. The functions of redlock::client block, and so does release() of a lock; its destructor does
+ * not. Asio's cancellation slots (Asio 1.19, Boost 1.77), and so awaitable operators and cancel_after, end an operation,
+ * unless its options have a cancellation.
  */
 class async_client : public client
 {
   public:
-    explicit async_client(asio::any_io_executor executor, std::string_view nodes, const options &options = {})
+    explicit async_client(net::any_io_executor executor, std::string_view nodes, const options &options = {})
         : client(nodes, options), executor_(std::move(executor)),
           dispatcher_(std::make_shared<detail::dispatcher>(executor_, native_handle(), descriptor()))
     {
@@ -1724,21 +1906,65 @@ class async_client : public client
         dispatcher_->stop();
     }
 
-    /* The handler's signature: void(std::exception_ptr, redlock::lock). */
+    /* The handler's signature: void(net_error, redlock::lock). */
     template <class Token> auto async_acquire(std::string_view resource, const acquire_options &options, Token &&token)
     {
-        return asio::async_initiate<Token, void(std::exception_ptr, lock)>(
+        return net::async_initiate<Token, void(net_error, lock)>(
             [this](auto handler, const std::string &name, const acquire_options &how) {
                 this->start_acquire(std::move(handler), name, how);
             },
             token, std::string(resource), options);
     }
-    /* void(std::exception_ptr). The lock is empty at once. */
+    /* void(net_error). The lock is empty at once. */
+    template <class Token> auto async_release(lock released, const call_options &options, Token &&token)
+    {
+        return net::async_initiate<Token, void(net_error)>(
+            [this](auto handler, lock given, const call_options &how) {
+                this->start_release(std::move(handler), std::move(given), how);
+            },
+            token, std::move(released), options);
+    }
     template <class Token> auto async_release(lock released, Token &&token)
     {
-        return asio::async_initiate<Token, void(std::exception_ptr)>(
-            [this](auto handler, lock given) { this->start_release(std::move(handler), std::move(given)); }, token,
-            std::move(released));
+        return async_release(std::move(released), call_options(), std::forward<Token>(token));
+    }
+    /* void(net_error). The lock must stay until then. */
+    template <class Token>
+    auto async_extend(const lock &extended, milliseconds ttl, const call_options &options, Token &&token)
+    {
+        return net::async_initiate<Token, void(net_error)>(
+            [this](auto handler, redlock_lock *handle, milliseconds time, const call_options &how) {
+                this->start_extend(std::move(handler), handle, time, how);
+            },
+            token, extended.native_handle(), ttl, options);
+    }
+    template <class Token> auto async_extend(const lock &extended, milliseconds ttl, Token &&token)
+    {
+        return async_extend(extended, ttl, call_options(), std::forward<Token>(token));
+    }
+    /* void(net_error, redlock::state). */
+    template <class Token> auto async_query(std::string_view resource, const call_options &options, Token &&token)
+    {
+        return net::async_initiate<Token, void(net_error, redlock::state)>(
+            [this](auto handler, const std::string &name, const call_options &how) {
+                this->start_query(std::move(handler), name, how);
+            },
+            token, std::string(resource), options);
+    }
+    template <class Token> auto async_query(std::string_view resource, Token &&token)
+    {
+        return async_query(resource, call_options(), std::forward<Token>(token));
+    }
+    /* void(net_error). The client is empty at once, and may be destroyed before the handler runs. */
+    template <class Token> auto async_close(const call_options &options, Token &&token)
+    {
+        return net::async_initiate<Token, void(net_error)>(
+            [this](auto handler, const call_options &how) { this->start_close(std::move(handler), how); }, token,
+            options);
+    }
+    template <class Token> auto async_close(Token &&token)
+    {
+        return async_close(call_options(), std::forward<Token>(token));
     }
 
     void close()
@@ -1753,9 +1979,9 @@ class async_client : public client
     }
 
   private:
-    template <class Handler> auto begin(Handler handler, const char *name)
+    template <class Handler> auto begin(Handler handler, result *details)
     {
-        return std::make_unique<detail::asynchronous<Handler>>(std::move(handler), name, connection(), dispatcher_,
+        return std::make_unique<detail::asynchronous<Handler>>(std::move(handler), details, connection(), dispatcher_,
                                                                executor_);
     }
 
@@ -1763,35 +1989,81 @@ class async_client : public client
     void start_acquire(Handler handler, const std::string &resource, const acquire_options &options)
     {
         using operation = detail::asynchronous<Handler>;
-        auto started = begin(std::move(handler), "acquire");
-        result why;
-        const bool is_started = detail::guarded(why, [&] {
-            detail::native_acquire_options how(resource, options);
-            if (how.watch)
-                how.watch->use = std::make_shared<detail::dispatcher_use>(dispatcher_);
-            started->watch = std::move(how.watch);
-            if (!how.native.cancellation)
-                how.native.cancellation = started->heed_slot(*this);
-            return accept(redlock_acquire_async(native_handle(), resource.c_str(), &how.native, operation::on_acquired,
-                                                started.get()),
-                          why);
-        });
-        if (is_started)
-            started.release(); /* on_acquired() frees it */
-        else
-            operation::reject(std::move(started), why, lock());
+        operation::run(
+            begin(std::move(handler), options.details),
+            [&](operation &started, result &why) {
+                detail::native_acquire_options how(native_handle(), resource, options);
+                if (how.watch)
+                    how.watch->use = std::make_shared<detail::dispatcher_use>(dispatcher_);
+                started.watch = std::move(how.watch);
+                how.native.cancellation = started.keep(how.end, native_handle());
+                return accept(redlock_acquire_async(native_handle(), resource.c_str(), &how.native,
+                                                    operation::on_acquired, &started),
+                              why);
+            },
+            lock());
     }
 
-    template <class Handler> void start_release(Handler handler, lock released)
+    template <class Handler> void start_release(Handler handler, lock released, const call_options &options)
     {
         using operation = detail::asynchronous<Handler>;
-        auto started = begin(std::move(handler), "release");
-        redlock_lock *handle = detail::lock_maker::take(released, started->watch);
-        result why;
-        if (accept(redlock_release_async(&handle, NULL, operation::on_done, started.get()), why))
-            started.release();
-        else
-            operation::reject(std::move(started), why);
+        operation::run(begin(std::move(handler), options.details), [&](operation &started, result &why) {
+            detail::native_call_options how(native_handle(), options);
+            how.native.cancellation = started.keep(how.end, native_handle());
+            redlock_lock *handle = detail::lock_maker::take(released, started.watch);
+            if (accept(redlock_release_async(&handle, &how.native, operation::on_done, &started), why))
+                return true;
+            if (handle) /* its destructor tries again */
+                detail::lock_maker::make(connection(), std::move(started.watch), handle, false);
+            return false;
+        });
+    }
+
+    template <class Handler>
+    void start_extend(Handler handler, redlock_lock *handle, milliseconds ttl, const call_options &options)
+    {
+        using operation = detail::asynchronous<Handler>;
+        operation::run(begin(std::move(handler), options.details), [&](operation &started, result &why) {
+            detail::native_call_options how(native_handle(), options);
+            how.native.cancellation = started.keep(how.end, native_handle());
+            return accept(
+                redlock_extend_async(handle, detail::count(ttl, "ttl"), &how.native, operation::on_done, &started),
+                why);
+        });
+    }
+
+    template <class Handler> void start_query(Handler handler, const std::string &resource, const call_options &options)
+    {
+        using operation = detail::asynchronous<Handler>;
+        operation::run(
+            begin(std::move(handler), options.details),
+            [&](operation &started, result &why) {
+                detail::native_call_options how(native_handle(), options);
+                how.native.cancellation = started.keep(how.end, native_handle());
+                return accept(redlock_query_async(native_handle(), resource.c_str(), resource.size(), &how.native,
+                                                  operation::on_queried, &started),
+                              why);
+            },
+            redlock::state());
+    }
+
+    template <class Handler> void start_close(Handler handler, const call_options &options)
+    {
+        using operation = detail::asynchronous<Handler>;
+        operation::run(begin(std::move(handler), options.details), [&](operation &started, result &why) {
+            const std::shared_ptr<detail::connection> closing = connection();
+            if (!native_handle())
+                return accept(REDLOCK_INVALID, why);
+            detail::native_call_options how(native_handle(), options);
+            how.native.cancellation = started.keep(how.end, native_handle());
+            closing->is_closing = true;
+            dispatcher_->begin_close(closing);
+            if (accept(redlock_close_async(&closing->handle, &how.native, operation::on_closed, &started), why))
+                return true;
+            dispatcher_->begin_close(nullptr);
+            closing->is_closing = false;
+            return false;
+        });
     }
 
     static bool accept(int status, result &result) noexcept
@@ -1801,9 +2073,11 @@ class async_client : public client
         return status == REDLOCK_OK;
     }
 
-    asio::any_io_executor executor_;
+    net::any_io_executor executor_;
     std::shared_ptr<detail::dispatcher> dispatcher_;
 };
+
+} // namespace REDLOCK_ON_ASIO
 
 #else
 
@@ -1813,16 +2087,14 @@ class async_client
   public:
     template <class... Arguments> explicit async_client(Arguments &&...)
     {
-        static_assert(sizeof...(Arguments) > 1000, "redlock::async_client needs Asio: include <asio.hpp> before "
-                                                   "<redlock/redlock.hpp>");
+        static_assert(sizeof...(Arguments) > 1000,
+                      "redlock::async_client needs Asio: include <asio.hpp> or <boost/asio.hpp> before "
+                      "<redlock/redlock.hpp>");
     }
 };
 
 #endif
 
 } // namespace redlock
-
-template <> struct std::is_error_code_enum<redlock::status> : std::true_type {
-};
 
 #endif

@@ -30,4 +30,4 @@ for standard in c++17 c++20; do
 done
 # In the wrong order of includes the use of the client for Asio is an error that says so.
 printf '#include <redlock/redlock.hpp>\nint main() { redlock::async_client client(1, "x"); }\n' |
-  { ! "$cxx" -std=c++17 -I "$include" -fsyntax-only -x c++ - 2>&1; } | grep -q 'include <asio.hpp> before'
+  { ! "$cxx" -std=c++17 -I "$include" -fsyntax-only -x c++ - 2>&1; } | grep -q 'include <asio.hpp> or <boost/asio.hpp> before'

@@ -1,12 +1,26 @@
-// The completion tokens of the C++ wrapper, on Asio and real servers.
-#include <algorithm>
+// The completion tokens of the C++ wrapper, on Asio or (REDLOCK_BOOST_ASIO) Boost.Asio, and real servers.
+#ifdef REDLOCK_BOOST_ASIO
+#include <utility> // for Boost 1.74
+
+#include <boost/asio.hpp>
+#else
 #include <asio.hpp>
+#endif
 #include <cstdlib>
 #include <future>
 #include <thread>
 #include <vector>
 
 #include "real/wrapper.hpp"
+
+using redlock::net_error;
+
+#ifdef REDLOCK_BOOST_ASIO
+namespace asio = redlock::net;
+using thrown_error = boost::system::system_error;
+#else
+using thrown_error = std::system_error;
+#endif
 
 namespace
 {
@@ -17,15 +31,11 @@ redlock::async_client open_client(asio::io_context &context)
     return redlock::async_client(context.get_executor(), cluster_nodes_string(cluster), patient());
 }
 
-status status_of(const std::exception_ptr &failure)
+status status_of(const net_error &failure)
 {
-    try {
-        if (failure)
-            std::rethrow_exception(failure);
-    } catch (const redlock::error &error) {
-        return error.status();
-    }
-    return status::ok;
+    const auto found = static_cast<status>(failure.value());
+    ck_assert(found == status::ok ? !failure : failure == found);
+    return found;
 }
 
 } // namespace
@@ -39,12 +49,12 @@ TEST(asio, handlers_run_on_the_context)
     redlock::async_client client = open_client(context);
     const std::thread::id here = std::this_thread::get_id();
     unsigned called = 0;
-    client.async_acquire(key, 5s, [&](std::exception_ptr failure, redlock::lock lock) {
+    client.async_acquire(key, 5s, [&](net_error failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
         ck_assert(std::this_thread::get_id() == here);
         ck_assert(lock.validity() > 0ms);
         called++;
-        client.async_release(std::move(lock), [&](std::exception_ptr released) {
+        client.async_release(std::move(lock), [&](net_error released) {
             ck_assert(status_of(released) == status::ok);
             called++;
         });
@@ -55,25 +65,66 @@ TEST(asio, handlers_run_on_the_context)
     ck_assert(!client.held_by_me(key));
 }
 
-TEST(asio, failures_are_errors)
+TEST(asio, failures_are_error_codes)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
     std::vector<status> seen;
-    const auto note = [&](std::exception_ptr failure, redlock::lock lock) {
-        ck_assert(!lock);
+    redlock::result details;
+    redlock::acquire_options detailed;
+    const auto note = [&](net_error failure) {
+        ck_assert_str_eq(failure.category().name(), "redlock");
         seen.push_back(status_of(failure));
     };
-    client.async_acquire("", {}, note);
-    client.async_acquire(key, -1ms, note);
-    client.async_release(redlock::lock(), [&](std::exception_ptr failure) { seen.push_back(status_of(failure)); });
+    const auto note_lock = [&](net_error failure, redlock::lock lock) {
+        ck_assert(!lock);
+        note(failure);
+    };
+    client.async_acquire("", {}, note_lock);
+    client.async_acquire(key, -1ms, note_lock);
+    client.async_release(redlock::lock(), note);
+    client.async_release(client.acquire(key), -1ms, note);
+    client.async_extend(redlock::lock(), 1s, note);
+    client.async_extend(redlock::lock(), -1s, note);
+    client.async_query("", [&](net_error failure, redlock::state state) {
+        ck_assert(!state.locked);
+        note(failure);
+    });
+    client.async_close(-1ms, note);
+    context.run();
+    ck_assert_uint_eq(seen.size(), 8);
+    ck_assert(seen == std::vector<status>(8, status::invalid));
     real_command(cluster_size(cluster), "SET", key, "other", nullptr);
-    client.async_acquire(key, {}, note);
+    detailed.details = &details;
+    client.async_acquire(key, detailed, [&](net_error failure, redlock::lock lock) {
+        ck_assert(!lock && failure == status::held && failure != status::lost);
+        ck_assert(failure.message() == redlock_status_text(REDLOCK_HELD));
+        ck_assert(failure.default_error_condition().value() == EBUSY);
+    });
+    context.restart();
     context.run();
     real_command(cluster_size(cluster), "DEL", key, nullptr);
-    ck_assert_uint_eq(seen.size(), 4);
-    std::sort(seen.begin(), seen.end());
-    ck_assert(seen == (std::vector<status>{status::invalid, status::invalid, status::invalid, status::held}));
+    ck_assert(details.status() == status::held && details.nodes == cluster_size(cluster));
+}
+
+TEST(asio, a_lock_is_extended_and_queried)
+{
+    asio::io_context context;
+    redlock::async_client client = open_client(context);
+    redlock::lock held = client.acquire(key, 5s);
+    unsigned called = 0;
+    client.async_extend(held, patient().ttl + 10s, [&](net_error failure) {
+        ck_assert(status_of(failure) == status::ok);
+        ck_assert(held.validity() > patient().ttl);
+        called++;
+        client.async_query(key, 20s, [&](net_error failed, redlock::state state) {
+            ck_assert(status_of(failed) == status::ok);
+            ck_assert(state.locked && state.held_by_me && state.remaining() > patient().ttl);
+            called++;
+        });
+    });
+    context.run();
+    ck_assert_uint_eq(called, 2);
 }
 
 TEST(asio, futures_and_many_threads)
@@ -116,10 +167,10 @@ TEST(asio, events_run_on_the_context)
         events++;
         asio::post(context, [&] {
             client.async_release(std::move(held),
-                                 [](std::exception_ptr failure) { ck_assert(status_of(failure) == status::lost); });
+                                 [](net_error failure) { ck_assert(status_of(failure) == status::lost); });
         });
     };
-    client.async_acquire(key, options, [&](std::exception_ptr failure, redlock::lock lock) {
+    client.async_acquire(key, options, [&](net_error failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
         held = std::move(lock);
     });
@@ -138,7 +189,7 @@ TEST(asio, a_destructor_does_not_wait)
             options.on_event = [](redlock::event, redlock::loss, std::chrono::milliseconds) {};
         const std::string name = std::string(key) + (has_events ? "/events" : "");
         bool is_dropped = false;
-        client.async_acquire(name, options, [&](std::exception_ptr failure, redlock::lock lock) {
+        client.async_acquire(name, options, [&](net_error failure, redlock::lock lock) {
             ck_assert(status_of(failure) == status::ok);
             for (unsigned i = 0; i < 3; i++)
                 cluster_stop(cluster, i);
@@ -162,10 +213,10 @@ TEST(asio, a_close_cancels_what_waits)
     asio::io_context context;
     redlock::async_client client = open_client(context);
     status seen = status::ok;
-    client.async_acquire(key, 5s, [&](std::exception_ptr failure, redlock::lock lock) {
+    client.async_acquire(key, 5s, [&](net_error failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
         client.async_acquire(key, redlock::forever,
-                             [&](std::exception_ptr cancelled, redlock::lock) { seen = status_of(cancelled); });
+                             [&](net_error cancelled, redlock::lock) { seen = status_of(cancelled); });
         client.close();
         ck_assert(lock.loss_reason() == redlock::loss::closed);
     });
@@ -173,30 +224,97 @@ TEST(asio, a_close_cancels_what_waits)
     ck_assert(seen == status::cancelled);
 }
 
-// As awaitable operators and cancel_after do.
-TEST(asio, a_cancellation_slot_ends_an_acquire)
+// The handler of a close is the last, and runs although the client and its locks are gone.
+TEST(asio, an_asynchronous_close_cancels_what_waits)
+{
+    asio::io_context context;
+    std::vector<status> seen;
+    unsigned events = 0;
+    const auto note = [&](net_error failure) { seen.push_back(status_of(failure)); };
+    {
+        redlock::async_client client = open_client(context);
+        redlock::acquire_options options = 5s;
+        options.on_event = [&](redlock::event, redlock::loss why, std::chrono::milliseconds) {
+            ck_assert(why == redlock::loss::closed);
+            events++;
+        };
+        redlock::lock kept, dropped;
+        client.async_acquire("asio/kept", options, [&](net_error, redlock::lock lock) { kept = std::move(lock); });
+        client.async_acquire(key, options, [&](net_error, redlock::lock lock) {
+            dropped = std::move(lock);
+            context.stop();
+        });
+        while (!kept || !dropped) {
+            context.run();
+            context.restart();
+        }
+        client.async_acquire(key, redlock::forever, [&](net_error failure, redlock::lock) { note(failure); });
+        client.async_close(note);
+        ck_assert(!client && !client.held_by_me(key) && dropped.loss_reason() == redlock::loss::closed);
+        client.async_close(note); // there is nothing to close
+        dropped = redlock::lock();
+        context.run();
+        ck_assert(kept.loss_reason() == redlock::loss::closed);
+    }
+    ck_assert_uint_eq(seen.size(), 3);
+    ck_assert(seen[0] == status::invalid && seen[1] == status::cancelled && seen[2] == status::ok);
+    {
+        redlock::async_client client = open_client(context);
+        ck_assert(client.acquire(key, 5s).validity() > 0ms); // the close has released it
+        client.async_close(note);
+    }
+    context.restart();
+    context.run();
+    ck_assert_uint_eq(seen.size(), 4);
+    ck_assert(seen[3] == status::ok);
+}
+
+#if REDLOCK_ASIO_VERSION >= 101900
+
+// As awaitable operators and cancel_after do. A majority of the nodes is stopped.
+TEST(asio, a_cancellation_slot_ends_every_operation)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
-    asio::cancellation_signal signal;
-    asio::steady_timer timer(context, 200ms);
-    status seen = status::ok;
-    const auto start = std::chrono::steady_clock::now();
-    redlock::lock first = client.acquire(key, 5s);
-    client.async_acquire(
-        key, redlock::forever,
-        asio::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr failure, redlock::lock lock) {
-            ck_assert(!lock);
-            seen = status_of(failure);
-        }));
-    timer.async_wait([&](asio::error_code) { signal.emit(asio::cancellation_type::all); });
-    context.run();
-    ck_assert(seen == status::cancelled);
-    ck_assert(std::chrono::steady_clock::now() - start >= 200ms);
-    signal.emit(asio::cancellation_type::all); // the slot has been cleared
-    first.release();
-    ck_assert(client.acquire(key).validity() > 0ms);
+    asio::cancellation_signal signals[5];
+    redlock::lock held = client.acquire(key, 5s);
+    redlock::lock released = client.acquire("asio/released", 5s);
+    unsigned seen = 0;
+    const auto slot = [&](unsigned of, auto handler) {
+        return asio::bind_cancellation_slot(signals[of].slot(), std::move(handler));
+    };
+    const auto note = [&](net_error failure) {
+        ck_assert(status_of(failure) == status::cancelled);
+        seen++;
+    };
+    const auto end = [&](unsigned of, unsigned expected) {
+        ck_assert_uint_eq(seen, expected - 1);
+        asio::post(context, [&signals, of] { signals[of].emit(asio::cancellation_type::all); });
+        context.restart();
+        context.run();
+        ck_assert_uint_eq(seen, expected);
+        signals[of].emit(asio::cancellation_type::all); // the slot has been cleared
+    };
+    for (unsigned i = 0; i < 3; i++)
+        cluster_stop(cluster, i);
+    client.async_acquire(key, redlock::forever, slot(0, [&](net_error failure, redlock::lock) { note(failure); }));
+    end(0, 1);
+    client.async_extend(held, 0ms, slot(1, note));
+    end(1, 2);
+    client.async_query(key, slot(2, [&](net_error failure, redlock::state) { note(failure); }));
+    end(2, 3);
+    client.async_release(std::move(released), slot(3, note));
+    end(3, 4);
+    cluster_resume_all(cluster);
+    ck_assert(client.acquire("asio/released", 20s).validity() > 0ms); // the release has gone on
+    for (unsigned i = 0; i < 3; i++)
+        cluster_stop(cluster, i);
+    client.async_close(slot(4, note));
+    end(4, 5);
+    cluster_resume_all(cluster);
 }
+
+#endif
 
 #ifdef __cpp_lib_jthread
 
@@ -225,9 +343,35 @@ TEST(asio, a_call_ends_at_its_deadline_or_by_its_stop_token)
     ck_assert(client.acquire(key, 5s).validity() > 0ms); // the release has gone on
 }
 
+// An acquire and an adopt, too; of an asynchronous one the token lives on.
+TEST(asio, a_stop_token_ends_an_acquire)
+{
+    asio::io_context context;
+    redlock::async_client client = open_client(context);
+    redlock::cancellation cancellation(client);
+    redlock::acquire_options both = 5s;
+    redlock::result result;
+    std::stop_source source;
+    status seen = status::ok;
+    both.stop = source.get_token();
+    ck_assert(client.acquire(key, std::chrono::steady_clock::now() + 1h).validity() > 0ms);
+    redlock::lock first = client.acquire(key, both);
+    const redlock::client other(cluster_nodes_string(cluster), patient());
+    const redlock::lock adopted = other.adopt(key, std::string(first.token()), both);
+    both.cancellation = &cancellation;
+    ck_assert(!client.acquire(key, both, result) && result.status() == status::invalid);
+    client.async_acquire(key, source.get_token(), [&](net_error failure, redlock::lock) { seen = status_of(failure); });
+    std::thread stopper([&] { source.request_stop(); });
+    context.run();
+    stopper.join();
+    ck_assert(seen == status::cancelled);
+    ck_assert(!client.acquire("asio/other", source.get_token(), result) && result.status() == status::cancelled);
+    ck_assert(!client.adopt(key, "x", source.get_token(), result) && result.status() == status::cancelled);
+}
+
 #endif
 
-#ifdef ASIO_HAS_CO_AWAIT
+#if defined(ASIO_HAS_CO_AWAIT) || defined(BOOST_ASIO_HAS_CO_AWAIT)
 
 static asio::awaitable<void> use(redlock::async_client &client, unsigned &steps)
 {
@@ -235,10 +379,12 @@ static asio::awaitable<void> use(redlock::async_client &client, unsigned &steps)
     steps++;
     try {
         co_await client.async_acquire("", {}, asio::use_awaitable);
-    } catch (const redlock::error &error) {
-        ck_assert(error.status() == status::invalid);
+    } catch (const thrown_error &error) {
+        ck_assert(error.code() == status::invalid);
         steps++;
     }
+    co_await client.async_extend(lock, 0ms, asio::use_awaitable);
+    ck_assert((co_await client.async_query(key, asio::use_awaitable)).held_by_me);
     co_await client.async_release(std::move(lock), asio::use_awaitable);
     steps++;
 }

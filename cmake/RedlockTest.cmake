@@ -55,6 +55,10 @@ function(redlock_register_test name)
     ENVIRONMENT "${redlock_test_environment};${arg_ENVIRONMENT}")
   if("timing" IN_LIST arg_LABELS)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  elseif(arg_LABELS MATCHES "simulation|exhaustive|torture|install")
+    # scripts/test.sh runs three tests per processor, because most of them wait. These compute: one at a time, in the place
+    # of three, so that the tests that wait find a processor.
+    set_tests_properties(${name} PROPERTIES PROCESSORS 3 RESOURCE_LOCK processor)
   endif()
 endfunction()
 

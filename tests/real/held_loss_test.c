@@ -133,15 +133,6 @@ static void assert_lost(const struct sight *sight, const struct waiter *waiter)
     assert_in_time("wait_lost returned", waiter->returned_ns, sight->end_ns, IN_TIME_MS);
 }
 
-/* How long this process, with its proxy, and the nodes that are not out have waited for a processor. */
-static double waited_ms(void)
-{
-    double sum_ms = lateness_waited_ms(getpid());
-    for (size_t i = trial.nodes; i < HELD_NODES; i++)
-        sum_ms += lateness_waited_ms(cluster_process(cluster, i));
-    return sum_ms;
-}
-
 /* Returns false if the machine was so late that the trial is invalid. */
 static bool try_outage(size_t nodes)
 {
@@ -156,7 +147,7 @@ static bool try_outage(size_t nodes)
         start_waiter(&waiter);
     set_outage(true);
     bool valid = redlock_validity_ms(scene.lock) > TTL_MS / 2;
-    double own_ms = lateness_waited_ms(getpid()), all_ms = waited_ms();
+    double own_ms = lateness_waited_ms(getpid()), all_ms = held_waited_ms(nodes);
     lateness_begin();
     sight.until_ns = test_deadline_ns(fatal ? REAL_SOON_MS : 3 * TTL_MS / 2);
     face_wait(scene.face, has_ended, &sight, REAL_SOON_MS);
@@ -169,7 +160,7 @@ static bool try_outage(size_t nodes)
         assert_lost(&sight, &waiter);
     set_outage(false);
     ck_assert(face_wait_all_ready(scene.face));
-    all_ms = woken_ms + waited_ms() - all_ms;
+    all_ms = woken_ms + held_waited_ms(nodes) - all_ms;
     unsigned lost = atomic_load(&scene.story.lost);
     int status = face_release(scene.face, &scene.lock, &result);
     ck_assert(real_nothing_left(scene.face));           /* the next lock finds every node free */

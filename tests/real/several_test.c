@@ -234,9 +234,9 @@ TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
     redlock_acquire_options options = *REAL_WITH(.also = &(redlock_name){B, 0}, .also_count = 1);
     struct waiter waiter;
-    int slow = 0;
+    uint64_t least_ns[2] = {UINT64_MAX, UINT64_MAX}; /* a busy machine delays some of the tries, a fault all of them */
     for (int i = 0; i < 6; i++) {
-        redlock_lock *first = take(face, i % 3 ? "a" : "b"), *last = take(face, i % 3 ? "b" : "a");
+        redlock_lock *first = take(face, i % 2 ? "a" : "b"), *last = take(face, i % 2 ? "b" : "a");
         waiter_start(&waiter, other, A, options);
         clients_await_waiters(face, A, 1);
         clients_await_waiters(face, B, 1);
@@ -246,9 +246,11 @@ TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
         uint64_t freed = test_now_ns();
         held_release(face, &last);
         waiter_finish_and_release(&waiter);
-        slow += waiter.got_ns - freed > 900000000; /* without a notification the next look comes a second later */
+        if (waiter.got_ns - freed < least_ns[i % 2])
+            least_ns[i % 2] = waiter.got_ns - freed;
     }
-    ck_assert_int_le(slow, 2); /* a busy machine delays a few */
+    for (int i = 0; i < 2; i++)
+        ck_assert_uint_lt(least_ns[i], 900000000); /* without a notification the next look comes a second later */
 }
 
 REAL_PROGRAM("several")

@@ -5,6 +5,8 @@
  */
 #include "fake/scene.h"
 
+#include "support/file.h"
+
 static struct test_allocator *allocator;
 
 /* How allocations fail in one run. */
@@ -173,6 +175,116 @@ TEST_ROWS(every_allocation, every_allocation_on_each_thread, 2 * MODES)
     while (!live(_i / MODES, (enum mode)(_i % MODES), k))
         k++;
     ck_assert_uint_gt(k, 10); /* so allocations did fail */
+}
+
+/* --- What a live client keeps --- */
+
+enum { SEEN = 10, NAMES = 40 };
+
+/* The keys of another holder, on all nodes. */
+static void others_have(const char *name, bool held)
+{
+    for (unsigned i = 0; i < scene.nodes; i++)
+        if (held)
+            fake_server_set_key(scene.node[i], name, SCENE_OTHER, 60000);
+        else
+            fake_server_delete_key(scene.node[i], name);
+}
+
+static void lock_and_release(const char *name, const redlock_acquire_options *options)
+{
+    ck_assert_status(scene_acquire(&answer, name, options), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+
+static void is_exclusive(const char *name)
+{
+    lock_and_release(name, NULL);
+}
+
+static void is_shared(const char *name)
+{
+    lock_and_release(name, SCENE_WITH(.shared = 1));
+}
+
+static void is_permit(const char *name)
+{
+    lock_and_release(name, SCENE_WITH(.permits = 3));
+}
+
+static void is_watched(const char *name)
+{
+    lock_and_release(name, SCENE_WITH(.fence = 1, .event = scene_note_event, .event_arg = &events));
+}
+
+static void is_waited_for_in_vain(const char *name)
+{
+    others_have(name, true);
+    ck_assert_status(scene_acquire(&answer, name, REDLOCK_WAIT_MS(15)), REDLOCK_TIMED_OUT);
+    others_have(name, false);
+}
+
+static void is_cancelled(const char *name)
+{
+    redlock_cancellation *cancellation;
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    others_have(name, true);
+    scene_start_acquire(&answer, name, SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = cancellation));
+    scene_turn();
+    redlock_cancel(cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    redlock_cancellation_destroy(&cancellation);
+    others_have(name, false);
+}
+
+static void is_lost(const char *name)
+{
+    ck_assert_status(scene_acquire(&answer, name, SCENE_WITH(.event = scene_note_event, .event_arg = &events)),
+                     REDLOCK_OK);
+    redlock_lock *lock = answer.lock;
+    int descriptor;
+    ck_assert_status(redlock_lost_descriptor(lock, &descriptor), REDLOCK_OK);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_until(scene_has_key(i, name));
+    others_have(name, false);
+    scene_start_extend(&answer, lock, 0);
+    ck_assert_status(scene_wait(&answer), REDLOCK_LOST);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_LOST);
+}
+
+static void is_asked_about(const char *name)
+{
+    scene_start_query(&answer, name);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(finish(redlock_inspect_async(scene.client, name, 0, scene_completed, scene_cleared(&answer))),
+                     REDLOCK_OK);
+    scene_start_release_token(&answer, name, SCENE_OTHER);
+    ck_assert_status(scene_wait(&answer), REDLOCK_LOST);
+    ck_assert_status(adopt(name), REDLOCK_LOST);
+}
+
+static void (*const works[])(const char *) = {is_exclusive,          is_shared,    is_permit, is_watched,
+                                              is_waited_for_in_vain, is_cancelled, is_lost,   is_asked_about};
+
+TEST_CASE_WITHIN(live_client, scene_three_nodes, scene_end, SCENE_TIMEOUT_S);
+
+/* A client that lives for months meets any number of names. It keeps as much after many of each as after a few. */
+TEST_ROWS(live_client, memory_and_descriptors_do_not_grow_with_the_names_that_a_client_has_seen, ROWS(works))
+{
+    begin_life(MODE_ONCE, 0);
+    scene.options.renewal_percent = 0;
+    scene_attach();
+    for (unsigned i = 0; i < SEEN; i++)
+        works[_i](scene_name(i));
+    scene_idle(50);
+    size_t blocks = test_allocator_live(allocator), descriptors = file_open_descriptors();
+    for (unsigned i = SEEN; i < NAMES; i++)
+        works[_i](scene_name(i));
+    scene_until_or(test_allocator_live(allocator) <= blocks + 2, "%zu blocks, then %zu", blocks,
+                   test_allocator_live(allocator));
+    ck_assert_uint_eq(file_open_descriptors(), descriptors);
+    ck_assert_status(scene_close(&answer), REDLOCK_OK);
+    assert_no_leak(1);
 }
 
 /* --- Many locks while no memory is available --- */

@@ -223,16 +223,32 @@ TEST_ROWS(release, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, R
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
 }
 
-/* A key may have got the ttl of an extension that failed. */
-TEST(release, an_undo_is_repeated_for_as_long_as_an_extension_that_failed_may_have_set)
+enum { EXTENDED_IN_VAIN, ADOPTED, BY_TOKEN };
+
+/* The key's ttl may be that of an extension that failed, or that another process has set: any up to max_ttl. */
+TEST_ROWS(release, an_undo_is_repeated_for_as_long_as_the_key_may_exist, BY_TOKEN + 1)
 {
     scene.options.ttl_ms = 300;
     scene.options.renewal_percent = 0;
-    hold_lock();
-    scene_refuse(1, 4, "EVALSHA", 1, FAKE_BUSY);
-    ck_assert_status(extend(60000), REDLOCK_NO_QUORUM);
+    if (_i == EXTENDED_IN_VAIN) {
+        hold_lock();
+        scene_refuse(1, 4, "EVALSHA", 1, FAKE_BUSY);
+        ck_assert_status(extend(60000), REDLOCK_NO_QUORUM);
+    } else {
+        scene_attach();
+        scene_hold_on(0, 5, "stock");
+    }
+    if (_i == ADOPTED) {
+        scene_start_adopt(&answer, "stock", NULL, SCENE_OTHER);
+        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+        lock = answer.lock;
+    }
     scene_refuse(0, 1, "EVALSHA", 0, FAKE_BUSY);
-    ck_assert_status(release(), REDLOCK_OK);
+    if (_i == BY_TOKEN)
+        scene_start_release_token(&answer, "stock", SCENE_OTHER);
+    else
+        scene_start_release(&answer, &lock);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     quorum_time end = rl_now() + 400 * QUORUM_MILLISECOND;
     scene_until(scene_owed_undos() == 0 || rl_now() > end);
     scene_calm(0, 1);

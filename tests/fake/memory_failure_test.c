@@ -256,8 +256,9 @@ static void is_asked_about(const char *name)
 {
     scene_start_query(&answer, name);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_status(finish(redlock_inspect_async(scene.client, name, 0, scene_completed, scene_cleared(&answer))),
-                     REDLOCK_OK);
+    ck_assert_status(
+        finish(redlock_inspect_async(scene.client, name, 0, NULL, scene_completed, scene_cleared(&answer))),
+        REDLOCK_OK);
     scene_start_release_token(&answer, name, SCENE_OTHER);
     ck_assert_status(scene_wait(&answer), REDLOCK_LOST);
     ck_assert_status(adopt(name), REDLOCK_LOST);
@@ -282,7 +283,8 @@ TEST_ROWS(live_client, memory_and_descriptors_do_not_grow_with_the_names_that_a_
         works[_i](scene_name(i));
     scene_until_or(test_allocator_live(allocator) <= blocks + 2, "%zu blocks, then %zu", blocks,
                    test_allocator_live(allocator));
-    ck_assert_uint_eq(file_open_descriptors(), descriptors);
+    scene_until_or(file_open_descriptors() <= descriptors, "%zu descriptors, then %zu", descriptors,
+                   file_open_descriptors());
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
     assert_no_leak(1);
 }

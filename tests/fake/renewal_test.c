@@ -6,6 +6,7 @@
 
 #include "src/client/client.h"
 #include "src/core/clock.h"
+#include "src/node/script.h"
 
 enum {
     LOCKS = 100,
@@ -214,6 +215,40 @@ TEST(in_turn, all_nodes_are_renewed_at_once_when_time_is_short)
     make_all_due();
     wait_for_renewal(5);
     ck_assert_double_lt(least_ms_between_turns(), MOST_TIMEOUT_MS - 5);
+    scene_calm(0, 5);
+    assert_all_are_renewed();
+}
+
+/* When this node received the command that renews this lock with others; 0: not yet. */
+static uint64_t renewed_at(unsigned node, const char *token)
+{
+    const struct fake_record *record;
+    for (size_t i = 0; (record = fake_server_record(scene.node[node], "EVALSHA", i)) != NULL; i++)
+        for (size_t k = 0; renews_many(record) && k < record->command->argc; k++)
+            if (resp_argument_is(&record->command->argv[k], token))
+                return record->received_ns;
+    return 0;
+}
+
+/* Five timeouts are less than half of the others' validity, not of the one's. Its place in the command makes no
+ * difference. */
+TEST_ROWS(in_turn, lock_that_ends_soon_has_its_whole_command_sent_to_all_nodes_at_once, 3)
+{
+    const unsigned places[] = {0, LOCKS / 4, LOCKS - 1};
+    uint64_t first = UINT64_MAX, last = 0;
+    scene.options.node_timeout_ms = PATIENCE_MS;
+    hold_many();
+    struct rl_lease *soon = answers[places[_i]].lock->lease;
+    soon->rules.validity_end = rl_now() + 3 * PATIENCE_MS * QUORUM_MILLISECOND;
+    scene_hold_replies(0, 5, "EVALSHA");
+    make_all_due();
+    for (unsigned node = 0; node < 5; node++) {
+        scene_until_or(renewed_at(node, soon->token.bytes), "node %u", node);
+        uint64_t at = renewed_at(node, soon->token.bytes);
+        first = at < first ? at : first;
+        last = at > last ? at : last;
+    }
+    ck_assert_uint_lt(last - first, PATIENCE_MS * UINT64_C(1000000));
     scene_calm(0, 5);
     assert_all_are_renewed();
 }
@@ -448,6 +483,46 @@ TEST_ROWS(events, node_that_connects_after_the_acquire_gets_the_lock_early, 2)
     scene_calm(4, 5);
     scene_until(scene_has_key(4, "stock"));
     ck_assert_uint_eq(scene_count(4, SENT_SET), 0);
+}
+
+/* What the fifth node does to the first command that would set the lock again there. */
+static const struct {
+    struct fake_rule rule;
+    bool breaks, shared;
+} ends_of_heals[] = {
+    {{.skip = true, .silent = true, .ending = FAKE_RESET}, true, false},
+    {{.skip = true, .silent = true, .ending = FAKE_RESET}, true, true},
+    {{.skip = true, .hold = true}, true, false}, /* overdue before the connection breaks */
+    {{.skip = true, .hold = true}, true, true},
+    {{.skip = true, .reply = FAKE_LOADING}, false, false},
+    {{.skip = true, .reply = FAKE_OOM}, false, true},
+};
+
+/* If the heal still counted as under way, the node would lack the lock from now on. */
+TEST_ROWS(events, node_whose_heal_failed_is_healed_by_the_next_renewal, ROWS(ends_of_heals))
+{
+    struct fake_rule rule = ends_of_heals[_i].rule;
+    bool shared = ends_of_heals[_i].shared;
+    scene.suffix[4] = "?timeout_ms=100";
+    scene_attach();
+    ck_assert_status(scene_acquire(&held, "stock", SCENE_WITH(.wait_ms = SCENE_SOON_MS, .shared = shared)), REDLOCK_OK);
+    scene_until(scene_has_key(4, "stock"));
+    fake_server_delete_key(scene.node[4], "stock");
+    rule.command = "EVALSHA";
+    rule.argument = shared ? "heal" : rl_scripts[RL_SCRIPT_HEAL].sha1;
+    rule.count = 1;
+    unsigned used = fake_server_add_rule(scene.node[4], &rule);
+    make_all_due();
+    scene_until(fake_server_rule_used(scene.node[4], used) == 1);
+    if (rule.hold) {
+        scene_idle(300);
+        fake_server_drop(scene.node[4], FAKE_RESET);
+    }
+    if (ends_of_heals[_i].breaks)
+        scene_wait_for_accepted(4, 2);
+    scene_wait_for_ready();
+    make_all_due();
+    scene_until(scene_has_key(4, "stock"));
 }
 
 TEST_PROGRAM("renewals of many locks")

@@ -219,7 +219,7 @@ TEST_ROWS(release, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, R
     scene_wait_for_sent(0, SENT_UNDO, 1);
     scene_until(scene_owed_undos() == 0);
     ck_assert_uint_ge(quorum_time_since(held, rl_now()), 300 * QUORUM_MILLISECOND);
-    ck_assert_uint_eq(answer.callbacks, 1);
+    scene_until(answer.callbacks == 1);
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
 }
 
@@ -228,7 +228,7 @@ enum { EXTENDED_IN_VAIN, ADOPTED, BY_TOKEN };
 /* The key's ttl may be that of an extension that failed, or that another process has set: any up to max_ttl. */
 TEST_ROWS(release, an_undo_is_repeated_for_as_long_as_the_key_may_exist, BY_TOKEN + 1)
 {
-    scene.options.ttl_ms = 300;
+    scene.options.ttl_ms = 2000;
     scene.options.renewal_percent = 0;
     if (_i == EXTENDED_IN_VAIN) {
         hold_lock();
@@ -249,7 +249,7 @@ TEST_ROWS(release, an_undo_is_repeated_for_as_long_as_the_key_may_exist, BY_TOKE
     else
         scene_start_release(&answer, &lock);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    quorum_time end = rl_now() + 400 * QUORUM_MILLISECOND;
+    quorum_time end = rl_now() + 2200 * QUORUM_MILLISECOND;
     scene_until(scene_owed_undos() == 0 || rl_now() > end);
     scene_calm(0, 1);
     scene_until(scene_owed_undos() == 0);

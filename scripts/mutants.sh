@@ -3,34 +3,36 @@
 # nothing could be one that sees nothing.
 #
 # Usage: scripts/mutants.sh [--build DIRECTORY] [--jobs N] [--only TEXT] [--quick]
+#        scripts/mutants.sh [--build DIRECTORY] [--jobs N] --generated N [--seed S] [--seconds N] [PATH]
 #   --build DIRECTORY  a build that is there already; without it build/release is made
 #   --jobs N           N at a time (default: one per processor)
 #   --only TEXT        those whose names contain this
 #   --quick            of the bugs that need named tests, only whether they still fit the source and compile
+#   --generated N      instead of the list, N mutants of the C files below PATH (default: src), a random sample of those that universalmutator makes (it
+#                      is installed for this run, in a temporary directory). Survivors are printed with their text; status 0: none
+#   --seed S           draws the same sample again (default: a random one, which is printed)
+#   --seconds N        leaves out the tests that take longer than this
 #
 # The bugs are in tests/simulation/mutants.txt; one that does not fit the source any more is an error. The last line is 'planted N caught N'.
 # Exit status 0 when every one was caught.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-root=$PWD build='' jobs=$(nproc) only='' quick=''
-while [ $# -gt 0 ]; do
-  case $1 in
-    --build) build=$(cd "$2" && pwd) && shift ;;
-    --jobs) jobs=$2 && shift ;;
-    --only) only=$2 && shift ;;
-    --quick) quick=1 ;;
-    -h | --help)
-      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
-    *)
-      echo "scripts/mutants.sh: '$1' is not understood; there are --build, --jobs, --only, --quick and --help." >&2
-      exit 2
-      ;;
-  esac
-  shift
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
+root=$PWD build='' jobs=$(nproc) only='' quick='' generated='' seed=$RANDOM seconds=0
+options_read "$@"
+for option in jobs generated seed seconds; do
+  [[ ${!option:-1} =~ ^[0-9]{1,9}$ ]] || options_refuse "--$option wants a number, not '${!option}'."
 done
+[ "${generated:-1}" -ge 1 ] && [ "$jobs" -ge 1 ] || options_refuse "--generated and --jobs want a number from 1 on."
+[ -n "$generated" ] || [ ${#words[@]} -eq 0 ] || options_refuse "'${words[0]}' is not understood; a PATH is for --generated."
+[ ${#words[@]} -le 1 ] || options_refuse "'${words[1]}' is one PATH too many."
+path=${words[0]-src}
+if [ -n "$build" ]; then
+  [ -d "$build" ] || options_refuse "--build: there is no directory '$build'."
+  build=$(cd "$build" && pwd)
+fi
 
 work=$(mktemp -d)
 
@@ -43,12 +45,29 @@ kill_left() {
 }
 trap 'kill_left "$work"; rm -rf "$work"' EXIT
 
+if [ -n "$generated" ]; then
+  path=${path#./}
+  if [[ ! $path =~ ^(quorum|src|cli)(/|$) ]] || [[ -z $(find "$path" -name '*.c' 2>/dev/null) ]]; then
+    options_refuse "'$path' has no code to change: PATH is a .c file of quorum, src or cli, or a directory that has some."
+  fi
+  if ! { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install --quiet universalmutator==1.14.1; } >"$work/log" 2>&1; then
+    cat "$work/log" >&2
+    options_refuse "cannot install universalmutator; --generated needs python3-venv and access to PyPI."
+  fi
+fi
+
 if [ -z "$build" ]; then
   build=$root/build/release
-  { cmake --preset release && cmake --build --preset release --parallel "$jobs"; } >"$work/log" 2>&1 || {
+  { cmake --preset release && { [ -n "$generated" ] || cmake --build --preset release --parallel "$jobs"; }; } >"$work/log" 2>&1 || {
     cat "$work/log" >&2
     exit 2
   }
+fi
+
+if [ -n "$generated" ]; then
+  REDLOCK_MUTANT=$work/ "$work/venv/bin/python3" scripts/lib/generated_mutants.py --build "$build" --work "$work" --jobs "$jobs" --generated "$generated" \
+    --seed "$seed" --seconds "$seconds" --path "$path"
+  exit
 fi
 
 # --- Planting ---

@@ -25,8 +25,6 @@
 
 enum { VARIABLES_MAX = 512 };
 
-const char program_redlock[] = REDLOCK_PROGRAM;
-
 struct program {
     struct program *next;
     pid_t pid; /* 0: reaped */
@@ -40,6 +38,12 @@ struct program {
 struct program_setting program_setting;
 
 static struct program *programs; /* all of them, newest first */
+
+const char *program_redlock(void)
+{
+    const char *other = getenv("REDLOCK_TEST_PROGRAM");
+    return other != NULL ? other : REDLOCK_PROGRAM;
+}
 
 char *program_text(const char *format, ...)
 {
@@ -71,7 +75,7 @@ static void make_environment(char **made)
         if (is_kept(*variable))
             made[count++] = *variable;
     made[count++] = program_text("HOME=/nonexistent");
-    made[count++] = program_text("R=%s", program_redlock);
+    made[count++] = program_text("R=%s", program_redlock());
     made[count++] = program_text("REDLOCK_CONFIG=%s", setting->config != NULL ? setting->config : "/dev/null");
     made[count] = NULL;
 }

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* The redlock program of this build. */
-extern const char program_redlock[];
+/* The redlock program of this build, or another one that REDLOCK_TEST_PROGRAM names. */
+const char *program_redlock(void);
 
 /* How the next programs start. All zero at the start of a test without nodes. */
 extern struct program_setting {

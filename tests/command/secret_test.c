@@ -141,7 +141,7 @@ static bool look_at_process(const char *what, const char *pid)
         for (size_t i = 0; i < words.length; i++)
             words.data[i] = words.data[i] == '\0' ? ' ' : words.data[i];
         shows_nothing(what, words.data);
-        is_ours = strstr(words.data, program_redlock) != NULL;
+        is_ours = strstr(words.data, program_redlock()) != NULL;
     }
     bytes_free(&words);
     return is_ours;

@@ -32,7 +32,7 @@ static struct program *start_shell(void)
 static void type_run(struct program *shell, const char *script, const char *then)
 {
     program_type(shell, program_text("%s run --ttl 5s --grace 100ms --timeout 500ms " NAME " -- sh -c '%s'%s\n",
-                                     program_redlock, script, then));
+                                     program_redlock(), script, then));
 }
 
 /* Continues the job, which reads a line. */

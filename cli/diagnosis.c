@@ -116,8 +116,8 @@ static bool is_ready(const struct cli_diagnosed_node *node)
     return strcmp(node->status.state, "ready") == 0;
 }
 
-static const uint32_t of_sentinels = REDLOCK_FINDING_MASTER_UNKNOWN | REDLOCK_FINDING_SENTINELS_SILENT |
-                                     REDLOCK_FINDING_SENTINELS_DISAGREE | REDLOCK_FINDING_FAILOVER;
+static const uint32_t of_sentinels = REDLOCK_FINDING_MASTER_UNKNOWN | REDLOCK_FINDING_WITNESSES_SILENT |
+                                     REDLOCK_FINDING_WITNESSES_DISAGREE | REDLOCK_FINDING_FAILOVER;
 
 static void judge_link(struct cli_diagnosed_node *node, const redlock_node_result *result)
 {

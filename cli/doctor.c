@@ -98,8 +98,8 @@ static void write_node(const struct cli_diagnosed_node *node)
     cli_json_number("quarantine_ms", status->quarantine_ms);
     write_persistence(status);
     cli_json_text("lacking", status->lacking);
-    if (*status->sentinels != '\0')
-        cli_json_text("sentinels", status->sentinels);
+    if (*status->witnesses != '\0')
+        cli_json_text("witnesses", status->witnesses);
     write_findings(node->finding, node->count);
     cli_json_end();
 }
@@ -185,8 +185,8 @@ static void print_node(const struct cli_diagnosed_node *node, int width)
     if (is_ready)
         print_facts(node);
     putchar('\n');
-    if (*node->status.sentinels != '\0')
-        printf("    sentinels: %s\n", node->status.sentinels);
+    if (*node->status.witnesses != '\0')
+        printf("    %s: %s\n", *node->status.name == '{' ? "masters" : "sentinels", node->status.witnesses);
     print_findings(node->finding, node->count);
 }
 

@@ -49,7 +49,7 @@ void quorum_guard_init(struct quorum_guard *guard, unsigned nodes, uint32_t drif
  * become longer, and their markers must say so. */
 bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl);
 
-/* The node's quarantine is longer: see sentinel.h. */
+/* The node's quarantine is longer: see witness.h. */
 void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_duration longer);
 
 /*

@@ -31,7 +31,7 @@ struct quorum_marker_facts {
     bool evicts;      /* its maxmemory-policy may evict keys */
     uint64_t evicted; /* keys */
     uint64_t swaps;   /* SWAPDB calls */
-    uint64_t term;    /* behind Sentinel: the epoch of the configuration that made it the master; 0: not known */
+    uint64_t term;    /* behind Sentinel, or in a cluster: the epoch of the configuration; 0: not known */
 };
 
 struct quorum_marker {

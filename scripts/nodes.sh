@@ -12,27 +12,32 @@ command=()
 ready_within_s=20
 mark=.redlock-nodes # only a directory with this file is removed
 bound_to_us=no      # yes: the servers end with this script
-sentinel=no         # yes: each node is two servers behind three Sentinels
+kind=server         # sentinel: each node is two servers behind three Sentinels; cluster: six servers of a Redis Cluster
+members=6
+slot=2639           # of {redlock}
 
 usage() {
   cat <<USAGE
 usage: scripts/nodes.sh COMMAND [OPTION ...]
 
-  start [-n N] [--sentinel] [--dir DIR] [--base-port P] [-- REDIS_ARGUMENT ...]
+  start [-n N] [--sentinel | --cluster] [--dir DIR] [--base-port P] [-- REDIS_ARGUMENT ...]
                      start N nodes (default 5) and print the shell variables that name them:
                      eval "\$(scripts/nodes.sh start)"
   env [--dir DIR]    print these variables again
   status [--dir DIR] one line per node; the exit status is 0 when all run
   node ACTION N [--dir DIR]
-                     ACTION is kill, start, pause or unpause; N counts from 1. Behind Sentinel it is for the
-                     present master, and start for the server that is down; failover fails it over
+                     ACTION is kill, start, pause or unpause; N counts from 1. Behind Sentinel, or in a
+                     cluster, it is for the present master, and start for the server that is down; failover
+                     fails it over
   stop [--dir DIR]   stop exactly these nodes and remove DIR
-  run [-n N] [--sentinel] [--base-port P] -- CMD ...
+  run [-n N] [--sentinel | --cluster] [--base-port P] -- CMD ...
                      start, run CMD with the variables set, stop; exits with CMD's status
 
   --dir DIR          where their files are kept; start wants it new or empty (default $default_dir)
   --base-port P      ports P, P+1 ... instead of free ones
   --sentinel         each node is a master with a replica, behind three Sentinels: sentinel://...
+  --cluster          each node is a Redis Cluster of three masters and three replicas: cluster://... The prefix is
+                     {redlock}: and the marker key {redlock}:marker, in a config file that \$REDLOCK_CONFIG names
   --quiet            no messages but errors
 
 The servers keep nothing on disk (--save "" --appendonly no) unless a REDIS_ARGUMENT says otherwise.
@@ -86,7 +91,8 @@ take_options() {
         shift
         ;;
       --quiet) quiet=yes ;;
-      --sentinel) sentinel=yes ;;
+      --sentinel) kind=sentinel ;;
+      --cluster) kind=cluster ;;
       --)
         shift
         command=("$@")
@@ -96,10 +102,16 @@ take_options() {
     esac
     shift
   done
-  local ports=$count
-  [ "$sentinel" = no ] || ports=$((count * 5))
-  if [ -n "$base_port" ] && ((base_port + ports - 1 > 65535)); then
-    misused "--base-port $base_port leaves no room for $ports ports up to 65535"
+  local ports=$count last=65535
+  case $kind in
+    sentinel) ports=$((count * 5)) ;;
+    cluster)
+      ports=$((count * members))
+      last=55535 # the servers talk to each other 10000 above
+      ;;
+  esac
+  if [ -n "$base_port" ] && ((base_port + ports - 1 > last)); then
+    misused "--base-port $base_port leaves no room for $ports ports up to $last"
   fi
 }
 
@@ -154,6 +166,7 @@ start_on_port() { # node port
   local words=("$server" --port "$2" --bind 127.0.0.1 --dir "$1" --daemonize no --save '' --appendonly no
     "${redis_arguments[@]}" --loglevel notice --logfile '')
   case ${1##*/} in
+    member-*) words+=(--cluster-enabled yes --cluster-node-timeout 2000) ;;
     server-2) words+=(--replicaof 127.0.0.1 "$(cat "${1%/*}/server-1/port")") ;;
     sentinel-*)
       configure_sentinel "$1" "$2"
@@ -209,15 +222,64 @@ start_process() { # directory, number of its port
 }
 
 start_node() { # number
-  local node=$dir/$1 process at=$((($1 - 1) * 5 + 1))
-  if [ "$sentinel" = no ]; then
-    start_process "$node" "$1"
-    return
-  fi
-  for process in server-1 server-2 sentinel-1 sentinel-2 sentinel-3; do
+  local node=$dir/$1 process at parts
+  case $kind in
+    server)
+      start_process "$node" "$1"
+      return
+      ;;
+    sentinel) parts=(server-1 server-2 sentinel-1 sentinel-2 sentinel-3) ;;
+    cluster) parts=(member-{1..6}) ;;
+  esac
+  at=$((($1 - 1) * ${#parts[@]} + 1))
+  for process in "${parts[@]}"; do
     start_process "$node/$process" "$at"
     at=$((at + 1))
   done
+}
+
+# Their masters have the first of their numbers, and a replica each.
+join_cluster() { # node
+  local ports deadline=$((SECONDS + ready_within_s)) process
+  ports=$(sed 's/^/127.0.0.1:/' "$1"/member-?/port)
+  # shellcheck disable=SC2086 # one word each
+  "$(server_client)" --cluster create $ports --cluster-replicas 1 --cluster-yes >"$1/create.log" ||
+    { tail -n 5 "$1/create.log" >&2; stop_all; die "node ${1##*/} does not become a cluster; the last words are above"; }
+  for process in "$1"/member-?; do
+    until [ "$(ask_member "$process" CLUSTER INFO | grep -c '^cluster_state:ok')" = 1 ] &&
+      [ "$(ask_member "$process" CLUSTER NODES | grep -c ' \(myself,\)\?slave ')" = 3 ]; do
+      ((SECONDS <= deadline)) || die "the servers of node ${1##*/} do not find each other"
+      sleep 0.1
+    done
+  done
+}
+
+ask_member() { # process word...
+  local process=$1
+  shift
+  "$(server_client)" -p "$(cat "$process/port")" "$@" | tr -d '\r'
+}
+
+# As the first server that runs knows it: the lines of CLUSTER NODES, with the owner of the slot first.
+cluster_nodes() { # node
+  local process
+  for process in "$1"/member-?; do
+    if [ "$(node_state "$process")" = running ]; then
+      ask_member "$process" CLUSTER NODES
+      return
+    fi
+  done
+}
+
+owner_of() { # node: its id and port
+  cluster_nodes "$1" | awk -v slot="$slot" '
+    $3 ~ /master/ && $3 !~ /fail/ {
+      for (i = 9; i <= NF; i++) {
+        split($i, range, "-")
+        last = range[2] == "" ? range[1] : range[2]
+        if ($i !~ /^\[/ && range[1] + 0 <= slot && slot <= last + 0) { split($2, place, /[:@]/); print $1, place[2] }
+      }
+    }'
 }
 
 ask_sentinel() { # node word...
@@ -240,13 +302,18 @@ await_sentinels() { # node
 # The present master's directory.
 master_of() { # node
   local port process
-  port=$(ask_sentinel "$1" GET-MASTER-ADDR-BY-NAME | tail -n 1)
-  for process in "$1"/server-?; do
+  if is_cluster "$1"; then
+    port=$(owner_of "$1" | cut -d ' ' -f 2)
+  else
+    port=$(ask_sentinel "$1" GET-MASTER-ADDR-BY-NAME | tail -n 1)
+  fi
+  for process in "$1"/[sm]e*er-?; do
     [ "$(cat "$process/port")" != "$port" ] || echo "$process"
   done
 }
 
 is_group() { [ -d "$1/sentinel-1" ]; }
+is_cluster() { [ -d "$1/member-1" ]; }
 
 end_node() {
   local pid
@@ -270,8 +337,8 @@ nodes() {
 processes() {
   local node
   while read -r node; do
-    if is_group "$node"; then
-      printf '%s\n' "$node"/s*-?
+    if is_group "$node" || is_cluster "$node"; then
+      printf '%s\n' "$node"/[sm]*-?
     else
       printf '%s\n' "$node"
     fi
@@ -302,15 +369,24 @@ need_server() {
 }
 
 start_all() {
-  local number
+  local number marker=redlock:marker
   for ((number = 1; number <= count; number++)); do
     start_node "$number"
   done
-  if [ "$sentinel" = yes ]; then
+  if [ "$kind" != server ]; then
     server_client >/dev/null || die "there is no redis-cli; install it (Debian: apt-get install redis-tools)"
-    for ((number = 1; number <= count; number++)); do await_sentinels "$dir/$number"; done
   fi
-  trust_nodes "$(master_list)" || die "the nodes do not take the guard's marker"
+  for ((number = 1; number <= count; number++)); do
+    case $kind in
+      sentinel) await_sentinels "$dir/$number" ;;
+      cluster) join_cluster "$dir/$number" ;;
+    esac
+  done
+  if [ "$kind" = cluster ]; then
+    printf 'prefix = {redlock}:\nmarker-key = {redlock}:marker\n' >"$dir/redlock.conf"
+    marker='{redlock}:marker'
+  fi
+  trust_nodes "$(master_list)" "$marker" || die "the nodes do not take the guard's marker"
   say "$count new nodes, trusted: nothing can be locked on them yet"
 }
 
@@ -328,6 +404,8 @@ node_list() {
     if is_group "$node"; then
       ports=$(sed 's/^/127.0.0.1:/' "$node"/sentinel-?/port | paste -sd ,)
       printf '%ssentinel://%s/m%s' "$separator" "$ports" "${node##*/}"
+    elif is_cluster "$node"; then
+      printf '%scluster://%s' "$separator" "$(sed 's/^/127.0.0.1:/' "$node"/member-?/port | paste -sd ,)"
     else
       printf '%s127.0.0.1:%s' "$separator" "$(cat "$node/port")"
     fi
@@ -340,6 +418,7 @@ master_list() {
   local node
   while read -r node; do
     if is_group "$node"; then node=$node/server-1; fi
+    if is_cluster "$node"; then node=$(master_of "$node"); fi
     printf '127.0.0.1:%s\n' "$(cat "$node/port")"
   done < <(nodes) | paste -sd ,
 }
@@ -349,6 +428,7 @@ print_env() {
   list=$(node_list)
   self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/nodes.sh
   printf 'export REDLOCK_NODES=%q\n' "$list"
+  [ ! -f "$dir/redlock.conf" ] || printf 'export REDLOCK_CONFIG=%q\n' "$dir/redlock.conf"
   printf 'export REDLOCK_NODE_CONTROL=%q\n' "$(printf '%q --dir %q node' "$self" "$dir")"
 }
 
@@ -375,21 +455,38 @@ start_again() {
   }
 }
 
-# Behind Sentinel: the process that the action is for.
+# Behind Sentinel or in a cluster: the process that the action is for.
 choose_process() { # action node
   local process
   if [ "$1" != start ]; then
     master_of "$2"
     return
   fi
-  for process in "$2"/server-?; do
+  for process in "$2"/[sm]e*er-?; do
     [ "$(node_state "$process")" != down ] || echo "$process"
   done | head -n 1
 }
 
+fail_over_cluster() { # node
+  local owner port process
+  owner=$(owner_of "$1" | cut -d ' ' -f 1)
+  port=$(cluster_nodes "$1" | awk -v owner="$owner" '$4 == owner && $3 !~ /fail/ { split($2, place, /[:@]/); print place[2]; exit }')
+  for process in "$1"/member-?; do
+    if [ "$(cat "$process/port")" = "$port" ]; then
+      [ "$(ask_member "$process" CLUSTER FAILOVER)" = OK ] || die "node ${1##*/} cannot be failed over now"
+      return
+    fi
+  done
+  die "node ${1##*/} has no good replica"
+}
+
 control() { # action number
   local node=$dir/$2
-  if is_group "$node"; then
+  if is_cluster "$node" && [ "$1" = failover ]; then
+    fail_over_cluster "$node"
+    return
+  fi
+  if is_group "$node" || is_cluster "$node"; then
     if [ "$1" = failover ]; then
       [ "$(ask_sentinel "$node" FAILOVER)" = OK ] || die "node $2 has a failover in progress, or no good replica"
       return

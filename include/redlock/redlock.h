@@ -436,6 +436,8 @@ REDLOCK_API void redlock_call_options_init(redlock_call_options *options, size_t
  *     unix://[[user]:password@]/path/to/socket[?database=3&timeout_ms=50]
  *     sentinel://[[user]:password@]host[:26379],host[:26379],host[:26379]/NAME[/database][?timeout_ms=50]
  *     sentinels://...   the same, with TLS to the Sentinels and to the master
+ *     cluster://[[user]:password@]host[:6379],host,host[/][?timeout_ms=50]
+ *     clusters://...    the same, with TLS
  * User, password and path may be percent-encoded: a % in them must be. For an ACL user with `nopass` write any
  * password: without one the library does not log in. The library resolves a host name off the loop, again at each
  * connect unless a lookup is still running. A repeated address is an error. Every client of a deployment must have the
@@ -443,8 +445,12 @@ REDLOCK_API void redlock_call_options_init(redlock_call_options *options, size_t
  * With sentinel:// the node is the master that Redis Sentinel knows by this name: list all of its Sentinels, 3 to 9.
  * User and password are theirs; the options' are the master's. Its votes count while a majority of the Sentinels
  * confirms its address; after a failover it is in quarantine, and votes again by itself. It needs the guard. Its name
- * is "NAME (host:port)" in results, and "NAME (sentinel host:port)" for the credentials callback. See
- * docs/deployments.md.
+ * is "NAME (host:port)" in results, and "NAME (sentinel host:port)" for the credentials callback.
+ * With cluster:// the node is the master of one slot of a Redis Cluster: that of the {tag} that prefix and marker_key have
+ * in common. List some of its servers, up to 9; they name the others. A node behind it without a scheme needs a '/' between them. Its votes count
+ * while a majority of the cluster's masters, without itself, confirms its address; so the cluster needs three masters, and
+ * has at most 16. It needs the guard. Its name is "{tag} (host:port)" in results, and "{tag} (cluster host:port)" for the
+ * credentials callback. See docs/deployments.md.
  */
 
 /* ----------------------------------------------------------------------------------------------------- blocking API */
@@ -720,11 +726,12 @@ enum redlock_finding {
     REDLOCK_FINDING_FULL = 2048,          /* at its memory limit, and its marker must be written: it grants nothing */
     REDLOCK_FINDING_CLUSTER = 4096,       /* in cluster mode, and prefix and marker_key have no common {tag} */
     REDLOCK_FINDING_HIDDEN = 8192,        /* INFO or TIME does not show a fact that the guard needs */
-    /* These are of a sentinel:// node, which has no vote meanwhile: */
-    REDLOCK_FINDING_MASTER_UNKNOWN = 16384,     /* its sentinels know no master of this name */
-    REDLOCK_FINDING_SENTINELS_SILENT = 32768,   /* fewer than a majority of its sentinels reply */
-    REDLOCK_FINDING_SENTINELS_DISAGREE = 65536, /* no majority of them names one address */
-    REDLOCK_FINDING_FAILOVER = 131072           /* they have voted for a failover */
+    /* These are of a sentinel:// or cluster:// node, which has no vote meanwhile. Its witnesses are its sentinels, or the
+     * other masters of its cluster. */
+    REDLOCK_FINDING_MASTER_UNKNOWN = 16384,     /* its witnesses know no master of this name, or of the slot */
+    REDLOCK_FINDING_WITNESSES_SILENT = 32768,   /* fewer than a majority of its witnesses reply */
+    REDLOCK_FINDING_WITNESSES_DISAGREE = 65536, /* no majority of them names one address */
+    REDLOCK_FINDING_FAILOVER = 131072           /* they name one, but have not all heard of its last failover */
 };
 
 /* A node with one of these is unfit: its votes do not count. */
@@ -759,14 +766,15 @@ typedef struct redlock_node_status {
     int32_t append_only;       /* 1: it has an append-only file; 0: it has none; -1: unknown */
     uint32_t marker_nodes;     /* the N in its marker; 0: guard off, or not read yet */
     uint32_t marker_max_ttl_ms;
-    char marker_why[12]; /* "new", "restarted", "copied", "promoted", "evicted", "replaced", "jumped", "trusted", "taken", "full" */
+    char marker_why
+        [12]; /* "new", "restarted", "copied", "promoted", "evicted", "replaced", "jumped", "trusted", "taken", "full" */
     char marker_deployment[72]; /* the deployment's name in its marker */
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves snapshots; 0: it does not; -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "": unknown */
     char lacking[512];          /* after redlock_inspect(): missing ACL rules, "+pexpire ~jobs:* (more)" */
     char user[128];             /* the ACL user of the last handshake, "default" if unnamed; may be cut */
     char server[16];            /* "redis", "valkey"; "": unknown */
-    char sentinels[512];        /* what each sentinel of the node says; "": it has none */
+    char witnesses[512];        /* what each of its sentinels, or masters of its cluster, says; "": it has none */
     uint64_t reserved[8];
 } redlock_node_status;
 

@@ -19,9 +19,14 @@ trust_facts() {
     }'
 }
 
-# trust_nodes HOST:PORT,HOST:PORT,... - writes the guard's marker, with the library's own script and defaults, on each node.
+# trust_epoch COMMAND_OF_THE_CLIENT... - the config epoch of the server in its cluster; 0: it is in none.
+trust_epoch() {
+  "$@" CLUSTER NODES 2>/dev/null | awk '$3 ~ /myself/ { epoch = $7 } END { print epoch + 0 }'
+}
+
+# trust_nodes HOST:PORT,HOST:PORT,... [MARKER_KEY] - writes the guard's marker, with the library's own script and defaults, on each node.
 trust_nodes() {
-  local list=$1 scripts script node count client command facts
+  local list=$1 marker=${2:-redlock:marker} scripts script node count client command facts epoch
   scripts=$(dirname "${BASH_SOURCE[0]}")/../../src/node/scripts
   # As cmake/RedlockScripts.cmake does: inserts the numbers of limits.h.
   script=$(sed -f <(sed -nE 's/^#define (RL_[A-Z_]+) ([0-9]+)$/s,\1,\2,g/p' "$scripts/../limits.h") "$scripts/guard.lua")
@@ -35,7 +40,10 @@ trust_nodes() {
     facts=$(trust_facts "${command[@]}")
     # Without a fact, e.g. of a server that is not there, the words would be too few.
     [ "$(wc -w <<<"$facts")" -eq 4 ] || return 1
-    "${command[@]}" EVAL "$script" 1 redlock:marker '*' "$facts" 0 30000 "$count" trusted \
+    epoch=$(trust_epoch "${command[@]}")
+    # In front of the number of SWAPDB calls: see quorum/marker.h.
+    [ "$epoch" = 0 ] || facts=${facts% *}\ $epoch$(printf '%09d' "${facts##* }")
+    "${command[@]}" EVAL "$script" 1 "$marker" '*' "$facts" 0 30000 "$count" trusted \
       "$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')" default | grep -q '^2 ' || return 1
   done < <(tr ',' '\n' <<<"$list")
 }

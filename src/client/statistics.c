@@ -10,7 +10,7 @@
 #include "src/core/clock.h"
 #include "src/core/histogram.h"
 #include "src/node/guard.h"
-#include "src/node/sentinels.h"
+#include "src/node/witnesses.h"
 
 /* --------------------------------------------------------------------------------------------------------- snapshot */
 
@@ -306,8 +306,8 @@ static void fill_status(struct rl_node *node, redlock_node_status *status)
     copy(status->run_id, sizeof status->run_id, node->server.run_id);
     copy(status->role, sizeof status->role, node->server.role);
     fill_facts(&node->facts, status);
-    if (node->sentinels)
-        rl_sentinels_describe(node->sentinels, now, status->sentinels, sizeof status->sentinels);
+    if (node->witnesses)
+        rl_witnesses_describe(node->witnesses, now, status->witnesses, sizeof status->witnesses);
     fill_objection(node, status, now);
     status->round_trip_us = node->heartbeat.round_trip_us;
     status->requests_pending = node->flight.sent.count;

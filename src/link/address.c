@@ -10,13 +10,14 @@
 #include <string.h>
 #include <strings.h>
 
-#include "quorum/sentinel.h"
+#include "quorum/witness.h"
 
 #define LIST_MAX        65536
 #define NODE_MAX        2048
 #define PORT            6379
 #define SENTINEL_PORT   26379
 #define SENTINELS_LEAST 3 /* fewer elect no leader after a failure */
+#define LISTED_MOST     9
 #define NO_NAME         "no name of a master; write sentinel://host:26379,host,host/NAME"
 
 /* A part of the list: not NUL-terminated. */
@@ -274,24 +275,47 @@ static bool tcp_uri(struct parser *parser, struct rl_address *address, struct sp
 static void set_name(struct rl_address *address);
 
 /* The same one twice would have two votes. */
-static bool add_sentinel(struct parser *parser, struct rl_address *address, struct span text)
+static bool add_witness(struct parser *parser, struct rl_address *address, struct span text)
 {
-    struct rl_address sentinel = {.port = 0};
-    size_t used = strlen(address->sentinels), size;
-    if (!host_and_port(parser, &sentinel, trimmed(text), SENTINEL_PORT))
+    struct rl_address witness = {.port = 0};
+    size_t used = strlen(address->witnesses), size;
+    const char *kind = address->cluster ? "server" : "Sentinel";
+    if (!host_and_port(parser, &witness, trimmed(text), address->cluster ? PORT : SENTINEL_PORT))
         return false;
-    set_name(&sentinel);
-    size = strlen(sentinel.name);
-    for (const char *at = address->sentinels; *at; at = strchr(at, ' ') + 1)
-        if (strncasecmp(at, sentinel.name, size) == 0 && at[size] == ' ')
-            return wrong(parser, "'%s' is listed twice as a Sentinel", sentinel.name);
-    if (address->sentinel_count == QUORUM_SENTINELS_MAX)
-        return wrong(parser, "more than %d Sentinels; list those that watch this master", QUORUM_SENTINELS_MAX);
-    if (used + size + 2 > sizeof address->sentinels)
-        return wrong(parser, "the names of its Sentinels are too long; use addresses");
-    snprintf(address->sentinels + used, sizeof address->sentinels - used, "%s ", sentinel.name);
-    address->sentinel_count++;
+    set_name(&witness);
+    size = strlen(witness.name);
+    for (const char *at = address->witnesses; *at; at = strchr(at, ' ') + 1)
+        if (strncasecmp(at, witness.name, size) == 0 && at[size] == ' ')
+            return wrong(parser, "'%s' is listed twice as a %s", witness.name, kind);
+    if (address->witness_count == LISTED_MOST)
+        return wrong(parser, "more than %d %ss; %s", LISTED_MOST, kind,
+                     address->cluster ? "some of a cluster's suffice, and a '/' ends them" : "list those that watch this master");
+    if (used + size + 2 > sizeof address->witnesses)
+        return wrong(parser, "the names of its %ss are too long; use addresses", kind);
+    snprintf(address->witnesses + used, sizeof address->witnesses - used, "%s ", witness.name);
+    address->witness_count++;
     return true;
+}
+
+static bool add_witnesses(struct parser *parser, struct rl_address *address, struct span list)
+{
+    struct span witness;
+    for (bool more = true; more;) {
+        more = cut(&list, ',', &witness);
+        if (!add_witness(parser, address, more ? witness : list))
+            return false;
+    }
+    return true;
+}
+
+/* Behind the credentials: servers of the cluster, and perhaps a '/'. */
+static bool cluster_uri(struct parser *parser, struct rl_address *address, struct span rest)
+{
+    struct span servers = rest;
+    address->cluster = true;
+    if (cut(&rest, '/', &servers) && rest.size)
+        return wrong_part(parser, "", rest, "behind a cluster is no part of it: its keys are in database 0");
+    return add_witnesses(parser, address, servers);
 }
 
 static bool set_master(struct parser *parser, struct rl_address *address, struct span name)
@@ -311,19 +335,16 @@ static bool set_master(struct parser *parser, struct rl_address *address, struct
 /* Behind the credentials: the Sentinels, the master's name, and perhaps a database. */
 static bool sentinel_uri(struct parser *parser, struct rl_address *address, struct span rest)
 {
-    struct span sentinels, sentinel, name = {rest.at, 0};
+    struct span sentinels, name = {rest.at, 0};
     uint64_t database;
     /* Without a name the next '/' is of another node's scheme. */
     if (!cut(&rest, '/', &sentinels) || (sentinels.size && sentinels.at[sentinels.size - 1] == ':'))
         return wrong(parser, NO_NAME);
-    for (bool more = true; more;) {
-        more = cut(&sentinels, ',', &sentinel);
-        if (!add_sentinel(parser, address, more ? sentinel : sentinels))
-            return false;
-    }
-    if (address->sentinel_count < SENTINELS_LEAST)
+    if (!add_witnesses(parser, address, sentinels))
+        return false;
+    if (address->witness_count < SENTINELS_LEAST)
         return wrong(parser, "it lists %u of the Sentinels; list all that watch the master, at least %d",
-                     address->sentinel_count, SENTINELS_LEAST);
+                     address->witness_count, SENTINELS_LEAST);
     bool numbered = cut(&rest, '/', &name);
     if (numbered && !number(rest, 0, 1000000, &database))
         return wrong_part(parser, "database ", rest, "is not a number");
@@ -332,7 +353,7 @@ static bool sentinel_uri(struct parser *parser, struct rl_address *address, stru
     return set_master(parser, address, numbered ? name : rest);
 }
 
-enum kind { TCP, SOCKET, SENTINEL };
+enum kind { TCP, SOCKET, SENTINEL, CLUSTER };
 
 static bool uri(struct parser *parser, struct rl_address *address, struct span rest, enum kind kind)
 {
@@ -350,7 +371,15 @@ static bool uri(struct parser *parser, struct rl_address *address, struct span r
         address->has_password = false; /* the credentials are the Sentinels' */
         return sentinel_uri(parser, address, rest);
     }
+    if (kind == CLUSTER)
+        return cluster_uri(parser, address, rest);
     return kind == SOCKET ? set_path(parser, address, rest) : tcp_uri(parser, address, rest);
+}
+
+static bool is_cluster_uri(struct span *rest, bool *tls)
+{
+    *tls = starts_with(rest, "clusters://");
+    return *tls || starts_with(rest, "cluster://");
 }
 
 static bool is_sentinel_uri(struct span *rest, bool *tls)
@@ -376,20 +405,23 @@ static bool one(struct parser *parser, struct rl_address *address, struct span t
         return uri(parser, address, rest, SOCKET);
     if (is_sentinel_uri(&rest, &address->tls))
         return uri(parser, address, rest, SENTINEL);
+    if (is_cluster_uri(&rest, &address->tls))
+        return uri(parser, address, rest, CLUSTER);
     if (rest.at[0] == '/')
         return set_path(parser, address, rest);
     const char *scheme = memmem(rest.at, rest.size, "://", 3);
     if (scheme)
         return wrong_part(parser, "scheme ", (struct span){rest.at, (size_t)(scheme - rest.at)},
-                          "is unknown; known are redis, rediss, unix, sentinel, sentinels");
+                          "is unknown; known are redis, rediss, unix, sentinel, sentinels, cluster, clusters");
     return host_and_port(parser, address, rest, PORT);
 }
 
 static void set_name(struct rl_address *address)
 {
-    if (address->master[0])
-        snprintf(address->name, sizeof address->name, "%s (sentinel %.*s)", address->master,
-                 (int)strcspn(address->sentinels, " "), address->sentinels);
+    if (address->witness_count)
+        snprintf(address->name, sizeof address->name, "%s%s%s %.*s%s", address->master, address->master[0] ? " (" : "",
+                 address->cluster ? "cluster" : "sentinel", (int)strcspn(address->witnesses, " "), address->witnesses,
+                 address->master[0] ? ")" : "");
     else if (address->path[0])
         snprintf(address->name, sizeof address->name, "%s", address->path);
     else if (strchr(address->host, ':'))
@@ -398,11 +430,11 @@ static void set_name(struct rl_address *address)
         snprintf(address->name, sizeof address->name, "%s:%u", address->host, (unsigned)address->port);
 }
 
-/* A Sentinel knows one master of a name. */
-static bool share_sentinel(const struct rl_address *a, const struct rl_address *b)
+/* A Sentinel knows one master of a name, a cluster one of a slot. */
+static bool share_witness(const struct rl_address *a, const struct rl_address *b)
 {
-    for (const char *at = a->sentinels; *at; at = strchr(at, ' ') + 1)
-        for (const char *other = b->sentinels; *other; other = strchr(other, ' ') + 1)
+    for (const char *at = a->witnesses; *at; at = strchr(at, ' ') + 1)
+        for (const char *other = b->witnesses; *other; other = strchr(other, ' ') + 1)
             if (strcspn(at, " ") == strcspn(other, " ") && strncasecmp(at, other, strcspn(at, " ")) == 0)
                 return true;
     return false;
@@ -411,8 +443,8 @@ static bool share_sentinel(const struct rl_address *a, const struct rl_address *
 /* Host names are compared without regard to case, paths with it. */
 static bool is_same(const struct rl_address *a, const struct rl_address *b)
 {
-    if (a->master[0] || b->master[0])
-        return strcmp(a->master, b->master) == 0 && share_sentinel(a, b);
+    if (a->witness_count || b->witness_count)
+        return a->cluster == b->cluster && strcmp(a->master, b->master) == 0 && share_witness(a, b);
     return a->path[0] ? strcmp(a->path, b->path) == 0 : !b->path[0] && strcasecmp(a->name, b->name) == 0;
 }
 
@@ -428,12 +460,37 @@ static bool is_new_node(struct parser *parser, const struct rl_address *addresse
     return true;
 }
 
+/* The servers of a cluster are separated by commas, too. They end behind a '/' or a '?', and before the next node that
+ * has a scheme, or is a path. */
+static bool cut_cluster(struct span *rest, struct span node, struct span *text)
+{
+    const char *end = node.at + node.size, *at = node.at, *next = memmem(node.at, node.size, "://", 3);
+    struct span own = {node.at, next ? (size_t)(next - node.at) : node.size}, credentials;
+    const char *last = next ? memrchr(own.at, ',', own.size) : NULL; /* in front of the next scheme */
+    own.size = last ? (size_t)(last - own.at) : own.size;
+    if (cut_last(&own, '@', &credentials))
+        at = own.at;
+    bool ends = false;
+    for (; at < (last ? last : end); at++) {
+        if (*at == ',' && (ends || (at + 1 < end && at[1] == '/')))
+            break;
+        ends = ends || *at == '/' || *at == '?';
+    }
+    if (at == end)
+        return false;
+    *text = (struct span){rest->at, (size_t)(at - rest->at)};
+    *rest = (struct span){at + 1, (size_t)(end - at - 1)};
+    return true;
+}
+
 /* The Sentinels of a node are separated by commas, too: the node ends behind their '/'. */
 static bool cut_node(struct span *rest, struct span *text)
 {
     bool tls;
     struct span node = trimmed(*rest), sentinels, name;
     const char *start = rest->at;
+    if (is_cluster_uri(&node, &tls))
+        return cut_cluster(rest, node, text);
     if (!is_sentinel_uri(&node, &tls))
         return cut(rest, ',', text);
     /* A password may have a '/'; the '@' of another node follows its scheme. */
@@ -452,21 +509,39 @@ static bool cut_node(struct span *rest, struct span *text)
     return true;
 }
 
-void rl_address_sentinel(const struct rl_address *node, unsigned index, struct rl_address *sentinel)
+void rl_address_witness(const struct rl_address *node, unsigned index, struct rl_address *witness)
 {
-    const char *at = node->sentinels;
-    memset(sentinel, 0, sizeof *sentinel);
+    const char *at = node->witnesses;
+    memset(witness, 0, sizeof *witness);
     for (unsigned i = 0; i < index; i++)
         at = strchr(at, ' ') + 1;
-    struct parser parser = {0, at, sentinel->name, sizeof sentinel->name};
-    bool parsed = host_and_port(&parser, sentinel, (struct span){at, strcspn(at, " ")}, SENTINEL_PORT);
-    assert(index < node->sentinel_count && parsed);
+    struct parser parser = {0, at, witness->name, sizeof witness->name};
+    bool parsed = host_and_port(&parser, witness, (struct span){at, strcspn(at, " ")}, SENTINEL_PORT);
+    assert(index < node->witness_count && parsed);
     (void)parsed;
-    set_name(sentinel);
-    sentinel->tls = node->tls;
-    sentinel->has_password = node->password[0];
-    memcpy(sentinel->user, node->user, sizeof sentinel->user);
-    memcpy(sentinel->password, node->password, sizeof sentinel->password);
+    set_name(witness);
+    witness->tls = node->tls;
+    if (node->cluster)
+        return;
+    witness->has_password = node->password[0];
+    memcpy(witness->user, node->user, sizeof witness->user);
+    memcpy(witness->password, node->password, sizeof witness->password);
+}
+
+void rl_address_set(struct rl_address *address, const char *host, size_t size, uint16_t port)
+{
+    assert(size < sizeof address->host);
+    memset(address, 0, sizeof *address);
+    memcpy(address->host, host, size);
+    address->port = port;
+    set_name(address);
+}
+
+void rl_address_tag(struct rl_address *address, const char *tag, size_t size)
+{
+    snprintf(address->master, sizeof address->master, "{%.*s}",
+             (int)(size < RL_MASTER_SIZE - 3 ? size : RL_MASTER_SIZE - 3), tag);
+    set_name(address);
 }
 
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,

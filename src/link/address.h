@@ -1,4 +1,4 @@
-/* Parses the user's list of nodes, and the sentinels of one. No I/O. */
+/* Parses the user's list of nodes, and the witnesses of one. No I/O. */
 #ifndef RL_ADDRESS_H
 #define RL_ADDRESS_H
 
@@ -11,18 +11,19 @@
 #define RL_HOST_SIZE   256 /* a DNS name has at most 253 bytes */
 #define RL_PATH_SIZE   108 /* sun_path */
 #define RL_SECRET_SIZE 512 /* user or password */
-#define RL_MASTER_SIZE 64  /* the name by which Sentinels know a master */
+#define RL_MASTER_SIZE 64  /* the name by which Sentinels know a master, or {tag} */
 
 /* One node's address. Plain data; wipe it after use because of the password. */
 struct rl_address {
     char host[RL_HOST_SIZE];       /* name or number, without brackets; "" for a unix socket */
     char path[RL_PATH_SIZE];       /* of a unix socket; "" for TCP */
     char name[RL_HOST_SIZE + 96];  /* host:port, [v6]:port or the path: for messages, and to find duplicates */
-    char user[RL_SECRET_SIZE];     /* "" for none; the Sentinels', if there are any, and the master's in the options */
+    char user[RL_SECRET_SIZE];     /* "" for none; of Sentinels, if there are any: the master's is in the options */
     char password[RL_SECRET_SIZE]; /* "" for none */
-    char master[RL_MASTER_SIZE];   /* "": the address is known. Otherwise the Sentinels know it */
-    char sentinels[1024];          /* theirs, each host:port and a space */
-    unsigned sentinel_count;
+    char master[RL_MASTER_SIZE];   /* "": the address is known, or in a cluster, the tag is not yet */
+    char witnesses[1024];          /* those that know it, each host:port and a space */
+    unsigned witness_count;        /* 0: the address is known */
+    bool cluster;                  /* they are servers of a Redis Cluster; otherwise Sentinels */
     uint16_t port;
     bool tls;
     bool has_password;           /* the URI has a password: options and callback are not used */
@@ -38,7 +39,13 @@ struct rl_address {
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
                          size_t error_size);
 
-/* The address of one of the node's Sentinels, with the credentials for it. */
-void rl_address_sentinel(const struct rl_address *node, unsigned index, struct rl_address *sentinel);
+/* The address of one of the node's witnesses, with the credentials of Sentinels. */
+void rl_address_witness(const struct rl_address *node, unsigned index, struct rl_address *witness);
+
+/* Any host and port: its name follows. */
+void rl_address_set(struct rl_address *address, const char *host, size_t size, uint16_t port);
+
+/* The tag of a cluster's node: its name follows. */
+void rl_address_tag(struct rl_address *address, const char *tag, size_t size);
 
 #endif

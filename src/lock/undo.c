@@ -165,7 +165,9 @@ static bool is_worth_repeating(struct rl_round *round, const struct rl_vote *vot
 {
     if (vote->noscript && !round->request[answer->node->index].use_eval)
         return true; /* the connection did not accept the script's text */
-    if (vote->vote != QUORUM_REFUSED || (vote->permanent && !rl_reply_is_error(answer->reply, "READONLY")))
+    bool elsewhere = answer->node->witnesses ? rl_reply_error(answer->reply) == RL_ERROR_ELSEWHERE
+                                             : rl_reply_is_error(answer->reply, "READONLY");
+    if (vote->vote != QUORUM_REFUSED || (vote->permanent && !elsewhere))
         return false;
     return quorum_time_since(refused_since(round, answer), answer->now) < longest_life(round);
 }

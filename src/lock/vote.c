@@ -9,7 +9,7 @@
 #include "src/lock/round.h"
 #include "src/node/attest.h"
 #include "src/node/guard.h"
-#include "src/node/sentinels.h"
+#include "src/node/witnesses.h"
 
 /* A node that did not grant the lock keeps the winner's entry in its queue. It stays in may_hold, so that the release
  * removes the entry. */
@@ -111,7 +111,7 @@ static void withhold_unconfirmed(struct rl_round *round, struct rl_node *node, s
     vote->vote = QUORUM_TIMED_OUT;
     rl_round_note(round, node->index, "%s",
                   rl_node_is_confirmed(node, now) ? "its master was promoted a moment ago"
-                                                  : rl_sentinels_explain(node->sentinels, now));
+                                                  : rl_witnesses_explain(node->witnesses, now));
 }
 
 static void count_reply(struct rl_round *round, unsigned node, struct rl_vote vote, const redisReply *reply,
@@ -175,6 +175,10 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     unsigned node = answer->node->index;
     enum rl_command_kind command = request->gets ? RL_COMMAND_SET_GET : round->command;
     struct rl_vote vote = judge_fence(round, rl_reply_vote(command, answer->reply));
+    if (answer->node->witnesses && rl_reply_error(answer->reply) == RL_ERROR_ELSEWHERE) {
+        vote.permanent = false; /* the slot has moved, or moves, or a failover is going on */
+        rl_witnesses_ask(answer->node->witnesses);
+    }
     if (vote.permanent)
         note_apart(round, answer->reply);
     if (rl_round_heals(round))

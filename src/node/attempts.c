@@ -3,8 +3,10 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "src/core/clock.h"
+#include "src/core/memory.h"
 #include "src/core/random.h"
 
 #define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
@@ -90,4 +92,54 @@ void rl_attempts_end(struct rl_attempts *attempts)
 {
     rl_resolver_unref(attempts->resolution);
     attempts->resolution = NULL;
+}
+
+/* Secrets. They are wiped as soon as the command is formatted. */
+struct credentials {
+    char user[RL_SECRET_SIZE];
+    char password[RL_SECRET_SIZE];
+};
+
+static bool get_credentials(const redlock_options *options, const struct rl_address *address,
+                            struct credentials *credentials)
+{
+    memset(credentials, 0, sizeof *credentials);
+    if (address->has_password) {
+        memcpy(credentials->user, address->user, sizeof credentials->user);
+        memcpy(credentials->password, address->password, sizeof credentials->password);
+    } else if (options->credentials) {
+        if (options->credentials(address->name, credentials->user, credentials->password, RL_SECRET_SIZE,
+                                 options->credentials_arg) != 0)
+            return false;
+        credentials->user[RL_SECRET_SIZE - 1] = credentials->password[RL_SECRET_SIZE - 1] = '\0';
+    } else if (options->password) {
+        snprintf(credentials->user, RL_SECRET_SIZE, "%s", options->user ? options->user : "");
+        snprintf(credentials->password, RL_SECRET_SIZE, "%s", options->password);
+    }
+    return true;
+}
+
+int rl_attempts_auth(const redlock_options *options, const struct rl_address *address, struct rl_command *command,
+                     char user[RL_USER_SIZE])
+{
+    struct credentials credentials;
+    int answer = get_credentials(options, address, &credentials) ? 0 : -1;
+    bool has_user = answer == 0 && credentials.password[0] && credentials.user[0];
+    snprintf(user, RL_USER_SIZE, "%.127s", has_user ? credentials.user : "default");
+    if (answer == 0 && credentials.password[0]) {
+        rl_command_add_text(command, "AUTH");
+        if (credentials.user[0])
+            rl_command_add_text(command, credentials.user);
+        rl_command_add_text(command, credentials.password);
+        answer = rl_command_format(command) ? 1 : -1;
+    }
+    rl_wipe(&credentials, sizeof credentials);
+    return answer;
+}
+
+void rl_attempts_auth_free(struct rl_command *command)
+{
+    if (command->buffer)
+        rl_wipe(command->buffer, command->used);
+    rl_command_free(command);
 }

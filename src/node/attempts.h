@@ -1,4 +1,4 @@
-/* The attempts to connect to one node: which address is next and when, and why the last one failed. */
+/* The attempts to connect to one server: which address is next and when, why the last one failed, and the credentials. */
 #ifndef RL_ATTEMPTS_H
 #define RL_ATTEMPTS_H
 
@@ -9,6 +9,7 @@
 #include "src/link/address.h"
 #include "src/link/link.h"
 #include "src/link/resolver.h"
+#include "src/node/command.h"
 
 struct rl_attempts {
     struct rl_resolution *resolution; /* in progress, or the last one */
@@ -41,5 +42,13 @@ quorum_time rl_attempts_failed(struct rl_attempts *attempts, struct rl_core *cor
 void rl_attempts_succeeded(struct rl_attempts *attempts, quorum_time now);
 
 void rl_attempts_end(struct rl_attempts *attempts);
+
+#define RL_USER_SIZE 128
+
+/* Builds the AUTH command for this address, for each of its connections; user: for messages, truncated. 1: built, 0: not
+ * needed, -1: no credentials or no memory. */
+int rl_attempts_auth(const redlock_options *options, const struct rl_address *address, struct rl_command *command,
+                     char user[RL_USER_SIZE]);
+void rl_attempts_auth_free(struct rl_command *command);
 
 #endif

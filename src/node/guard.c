@@ -12,7 +12,7 @@
 #include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
-#include "src/node/sentinels.h"
+#include "src/node/witnesses.h"
 
 /* ------------------------------------------------------------------------------------------------------------ fitness */
 
@@ -127,7 +127,7 @@ static const char *reason(const char *why)
         {"restarted", "the server restarted, or another took over"},
         {"jumped", "its clock jumped"},
         {"copied", "it was a replica, or was failed over"},
-        {"promoted", "its sentinels made it the master"},
+        {"promoted", "it became the master"},
         {"evicted", "it evicted keys"},
         {"replaced", "its data was replaced by older data"},
     };
@@ -556,7 +556,7 @@ const char *rl_guard_objection(struct rl_node *node, quorum_time now)
     if (!node->nodes->core->options.guard)
         return NULL;
     if (!rl_node_is_confirmed(node, now))
-        return rl_sentinels_explain(node->sentinels, now);
+        return rl_witnesses_explain(node->witnesses, now);
     if (node->suspect)
         return "its clock or this machine's clock jumped";
     if (node->findings & REDLOCK_FINDING_FULL)

@@ -12,7 +12,7 @@
 #include "src/node/node.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
-#include "src/node/sentinels.h"
+#include "src/node/witnesses.h"
 
 #define OLDEST_REDIS          5
 #define FIRST_REDIS_THAT_GETS 7
@@ -102,23 +102,24 @@ static struct rl_text hashed_part(const char *key, bool *tagged)
     return *tagged ? (struct rl_text){open + 1, (size_t)(close - open - 1)} : (struct rl_text){key, strlen(key)};
 }
 
-static bool keys_share_slot(const redlock_options *options)
+bool rl_handshake_tag(const redlock_options *options, struct rl_text *tag)
 {
     bool prefix_tagged, marker_tagged;
-    struct rl_text prefix = hashed_part(options->prefix, &prefix_tagged);
     struct rl_text marker = hashed_part(options->marker_key, &marker_tagged);
+    *tag = hashed_part(options->prefix, &prefix_tagged);
     return prefix_tagged &&
-           (!options->guard || (prefix.size == marker.size && memcmp(prefix.bytes, marker.bytes, prefix.size) == 0));
+           (!options->guard || (tag->size == marker.size && memcmp(tag->bytes, marker.bytes, tag->size) == 0));
 }
 
 /* Judged before any script with several keys: after a command that crosses slots, Valkey 9.1 refuses every script. */
 static void take_cluster(struct rl_node *node, const redisReply *reply)
 {
     char enabled[4] = "";
+    struct rl_text tag;
     if (reply->type == REDIS_REPLY_STRING)
         rl_reply_info(reply, "cluster_enabled", enabled, sizeof enabled);
     rl_guard_find(node, REDLOCK_FINDING_CLUSTER,
-                  strcmp(enabled, "1") == 0 && !keys_share_slot(&node->nodes->core->options));
+                  strcmp(enabled, "1") == 0 && !rl_handshake_tag(&node->nodes->core->options, &tag));
 }
 
 static void take_persistence(struct rl_node *node, const redisReply *reply)
@@ -302,63 +303,14 @@ static bool ask_words(struct rl_node *node, unsigned step, const char *first, co
     return asked;
 }
 
-/* Secrets. They are wiped as soon as the command is formatted. */
-struct credentials {
-    char user[RL_SECRET_SIZE];
-    char password[RL_SECRET_SIZE];
-};
-
-static bool get_credentials(const struct rl_node *node, struct credentials *credentials)
-{
-    const redlock_options *options = &node->nodes->core->options;
-    memset(credentials, 0, sizeof *credentials);
-    if (node->address.has_password) {
-        memcpy(credentials->user, node->address.user, sizeof credentials->user);
-        memcpy(credentials->password, node->address.password, sizeof credentials->password);
-    } else if (options->credentials) {
-        if (options->credentials(node->address.name, credentials->user, credentials->password, RL_SECRET_SIZE,
-                                 options->credentials_arg) != 0)
-            return false;
-        credentials->user[RL_SECRET_SIZE - 1] = credentials->password[RL_SECRET_SIZE - 1] = '\0';
-    } else if (options->password) {
-        snprintf(credentials->user, RL_SECRET_SIZE, "%s", options->user ? options->user : "");
-        snprintf(credentials->password, RL_SECRET_SIZE, "%s", options->password);
-    }
-    return true;
-}
-
-int rl_handshake_auth(struct rl_node *node, struct rl_command *command)
-{
-    struct credentials credentials;
-    int answer = get_credentials(node, &credentials) ? 0 : -1;
-    bool has_user = answer == 0 && credentials.password[0] && credentials.user[0];
-    snprintf(node->facts.user, sizeof node->facts.user, "%.127s", has_user ? credentials.user : "default");
-    if (answer == 0 && credentials.password[0]) {
-        rl_command_add_text(command, "AUTH");
-        if (credentials.user[0])
-            rl_command_add_text(command, credentials.user);
-        rl_command_add_text(command, credentials.password);
-        answer = rl_command_format(command) ? 1 : -1;
-    }
-    rl_wipe(&credentials, sizeof credentials);
-    return answer;
-}
-
-void rl_handshake_auth_free(struct rl_command *command)
-{
-    if (command->buffer)
-        rl_wipe(command->buffer, command->used);
-    rl_command_free(command);
-}
-
 static bool ask_auth(struct rl_node *node)
 {
     struct rl_command command = {0};
-    int authenticates = rl_handshake_auth(node, &command);
+    int authenticates = rl_attempts_auth(&node->nodes->core->options, &node->address, &command, node->facts.user);
     if (authenticates < 0)
         rl_node_break(node, false, "the credentials callback returned an error");
     bool asked = authenticates > 0 ? ask(node, RL_STEP_AUTH, &command) : authenticates == 0;
-    rl_handshake_auth_free(&command);
+    rl_attempts_auth_free(&command);
     return asked;
 }
 
@@ -402,7 +354,7 @@ bool rl_handshake_start(struct rl_node *node)
     node->handshake.refusal[0] = '\0';
     node->server.client_id = 0;
     node->unfit = NULL;
-    node->findings &= RL_FINDINGS_SENTINELS;
+    node->findings &= RL_FINDINGS_WITNESSES;
     node->attest.refused = false;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     bool asked = ask_auth(node) && ask_select(node);

@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-struct rl_command;
+#include "src/node/command.h"
+
 struct rl_node;
 
-/* Builds the node's AUTH command, for both connections. 1: built, 0: not needed, -1: no credentials or no memory. */
-int rl_handshake_auth(struct rl_node *node, struct rl_command *command);
-void rl_handshake_auth_free(struct rl_command *command);
+/* The {tag} that puts the prefix' keys, and with the guard the marker, into one slot of a Redis Cluster. false: none. */
+bool rl_handshake_tag(const redlock_options *options, struct rl_text *tag);
 
 /* Queues the complete handshake. false: the connection does not accept it. */
 bool rl_handshake_start(struct rl_node *node);

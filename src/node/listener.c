@@ -162,13 +162,14 @@ static bool send(struct rl_link *link, const struct rl_command *command)
 static bool send_commands(struct rl_listener *listener)
 {
     struct rl_command auth = {0}, subscribe = {0};
-    int authenticates = rl_handshake_auth(listener->node, &auth);
+    struct rl_node *node = listener->node;
+    int authenticates = rl_attempts_auth(&node->nodes->core->options, &node->address, &auth, node->facts.user);
     rl_command_add_text(&subscribe, "SUBSCRIBE");
     rl_command_add_text(&subscribe, listener->node->nodes->channel);
     bool sent = authenticates >= 0 && rl_command_format(&subscribe) &&
                 (authenticates == 0 || send(&listener->link, &auth)) && send(&listener->link, &subscribe);
     listener->replies_left = authenticates > 0;
-    rl_handshake_auth_free(&auth);
+    rl_attempts_auth_free(&auth);
     rl_command_free(&subscribe);
     return sent;
 }

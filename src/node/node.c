@@ -13,7 +13,7 @@
 #include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
-#include "src/node/sentinels.h"
+#include "src/node/witnesses.h"
 
 static void schedule(struct rl_node *node, quorum_time due)
 {
@@ -136,10 +136,10 @@ static bool is_coming(struct rl_node *node)
     return coming;
 }
 
-/* This client has stood still, and its sentinels will have replied soon. */
+/* This client has stood still, and its witnesses will have replied soon. */
 static bool awaits_confirmation(const struct rl_node *node, quorum_time now)
 {
-    return !rl_node_is_confirmed(node, now) && rl_sentinels_may_confirm(node->sentinels, now);
+    return !rl_node_is_confirmed(node, now) && rl_witnesses_may_confirm(node->witnesses, now);
 }
 
 struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting)
@@ -323,8 +323,8 @@ static void connect_now(struct rl_node *node)
 void rl_node_resolved(struct rl_node *node)
 {
     bool found;
-    if (node->sentinels)
-        rl_sentinels_resolved(node->sentinels);
+    if (node->witnesses)
+        rl_witnesses_resolved(node->witnesses);
     if (node->state != RL_NODE_RESOLVING || node->awaits_master || !rl_attempts_take_name(&node->attempts, &found))
         return;
     if (found)
@@ -354,7 +354,7 @@ static void start(struct rl_node *node)
         rl_node_break(node, false, "cannot resolve the name: no thread or no memory");
 }
 
-/* --------------------------------------------------------------------------------------------------------- sentinels */
+/* --------------------------------------------------------------------------------------------------------- witnesses */
 
 #define NAMES_MAX 64
 
@@ -382,7 +382,7 @@ static void set_name(struct rl_node *node)
     node->name = name->text;
 }
 
-/* Starts to connect in the next turn, not from inside the sentinel's reply. */
+/* Starts to connect in the next turn, not from inside the reply of a witness. */
 static void hurry(struct rl_node *node)
 {
     if (node->state == RL_NODE_RESOLVING)
@@ -397,14 +397,14 @@ static void follow(struct rl_node *node, const char *master)
     size_t host = strcspn(master, " ");
     assert(master[host] && host < sizeof node->address.host);
     if (rl_link_is_open(&node->link)) /* it uses the address */
-        rl_node_break(node, false, "its sentinels name another master, %.40s", master);
+        rl_node_break(node, false, "its master is %.40s now", master);
     memset(node->address.host, 0, sizeof node->address.host);
     memcpy(node->address.host, master, host);
     node->address.port = (uint16_t)strtoul(master + host, NULL, 10);
     rl_attempts_end(&node->attempts); /* of another name */
     node->attempts.address = node->attempts.failures = 0;
     set_name(node);
-    rl_log(node->nodes->core, REDLOCK_LOG_INFO, "%s: its sentinels name this master", node->name);
+    rl_log(node->nodes->core, REDLOCK_LOG_INFO, "%s: it is the master now", node->name);
     hurry(node);
 }
 
@@ -413,10 +413,9 @@ static void on_judged(struct rl_node *node, const struct rl_verdict *verdict)
     quorum_time now = rl_now();
     bool was_confirmed = rl_node_is_confirmed(node, now);
     for (uint32_t bit = 1; bit && !verdict->pending; bit <<= 1)
-        if (bit & RL_FINDINGS_SENTINELS)
+        if (bit & RL_FINDINGS_WITNESSES)
             rl_guard_find(node, bit, bit == verdict->finding);
     node->confirmed_until = verdict->confirmed_until;
-    quorum_guard_lengthen(&node->nodes->guard, node->index, verdict->longer);
     if (verdict->master)
         follow(node, verdict->master);
     bool again = !verdict->master && verdict->term > node->term;
@@ -514,7 +513,7 @@ static void on_timer(struct rl_timer *timer)
     case RL_NODE_RESOLVING:
         if (node->awaits_master)
             rl_node_break(node, node->findings & REDLOCK_FINDING_MASTER_UNKNOWN, "%s",
-                          rl_sentinels_explain(node->sentinels, rl_now()));
+                          rl_witnesses_explain(node->witnesses, rl_now()));
         else
             rl_node_break(node, false, "the name was not resolved within %llu ms",
                           (unsigned long long)(node->attempts.timeout / QUORUM_MILLISECOND));
@@ -619,7 +618,7 @@ bool rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     node->index = index;
     node->address = *address;
     node->name = node->address.name;
-    node->confirmed_until = address->sentinel_count ? 0 : QUORUM_NEVER;
+    node->confirmed_until = address->witness_count ? 0 : QUORUM_NEVER;
     node->flight.patience.least =
         (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
     /* A renewal must fail early enough for a warning and for retries, at any measured round trip. */
@@ -636,15 +635,21 @@ bool rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     node->state = RL_NODE_BACKOFF;
     schedule(node, rl_now());
-    return !address->sentinel_count || rl_sentinels_open(node, on_judged);
+    if (!address->witness_count)
+        return true;
+    struct rl_text tag = {NULL, 0};
+    if (address->cluster && rl_handshake_tag(options, &tag))
+        rl_address_tag(&node->address, tag.bytes, tag.size);
+    quorum_guard_lengthen(&nodes->guard, index, QUORUM_CONFIRMED_LASTS);
+    return rl_witnesses_open(node, quorum_slot(tag.bytes, tag.size), on_judged);
 }
 
 void rl_node_close(struct rl_node *node)
 {
     node->state = RL_NODE_CLOSED;
     rl_timer_stop(&node->nodes->core->timers, &node->timer);
-    if (node->sentinels)
-        rl_sentinels_close(node->sentinels);
+    if (node->witnesses)
+        rl_witnesses_close(node->witnesses);
     rl_link_close(&node->link);
     rl_flight_break(&node->flight, rl_now());
     rl_attest_end(node, 0);
@@ -661,7 +666,7 @@ void rl_node_free(struct rl_node *node)
 {
     if (!node->nodes)
         return; /* the set was not opened */
-    rl_sentinels_free(node);
+    rl_witnesses_free(node);
     while (node->names) {
         struct rl_node_name *name = node->names;
         node->names = name->next;

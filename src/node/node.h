@@ -55,7 +55,7 @@ enum rl_handshake_step {
 };
 
 struct rl_nodes;
-struct rl_sentinels;
+struct rl_witnesses;
 
 /* A name that results refer to: it stays as long as the client. */
 struct rl_node_name {
@@ -80,8 +80,8 @@ struct rl_facts {
     char append_fsync[12];
     char marker_why[12];
     char marker_deployment[72];
-    char lacking[512]; /* missing ACL rules */
-    char user[128];    /* of the last AUTH, truncated; "default" if unnamed */
+    char lacking[512];       /* missing ACL rules */
+    char user[RL_USER_SIZE]; /* of the last AUTH, truncated; "default" if unnamed */
 };
 
 /* What the server says about itself at the handshake. */
@@ -151,10 +151,10 @@ struct rl_node {
     struct rl_address address;
     const char *name;           /* for messages and results: the address', or the master's with its present address */
     struct rl_node_name *names; /* all that it ever had, beside the address' */
-    struct rl_sentinels *sentinels; /* NULL: the address does not change */
+    struct rl_witnesses *witnesses; /* NULL: the address does not change */
     quorum_time
-        confirmed_until; /* its votes count before this, because its sentinels confirm its address; others: never ends */
-    uint64_t term;       /* of the master that its sentinels name; see quorum/marker.h */
+        confirmed_until; /* its votes count before this, because its witnesses confirm its address; others: never ends */
+    uint64_t term;       /* of the configuration that its witnesses confirm; see quorum/marker.h */
     bool awaits_master;  /* resolving: no address is confirmed */
     enum rl_node_state state;
     struct rl_timer timer; /* backoff: the next attempt; then until ready: the timeout; ready: the next heartbeat */

@@ -8,6 +8,7 @@
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/node/attest.h"
+#include "src/node/handshake.h"
 
 struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_thread,
                                  const struct rl_nodes_events *events, redlock_client *client)
@@ -43,12 +44,20 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
         return rl_result_fail(result, REDLOCK_SYSTEM, "the system has no random bytes yet");
     snprintf(nodes->channel, sizeof nodes->channel, "%.*s%.16s", RL_CHANNEL_SIZE - 17, options->channel_prefix, token);
     int status = REDLOCK_OK;
-    for (unsigned i = 0; i < nodes->count && !options->guard; i++)
-        if (addresses[i].sentinel_count)
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct rl_text tag;
+        if (addresses[i].witness_count && !options->guard)
             return rl_result_fail(
                 result, REDLOCK_INVALID,
-                "%s: a failover loses locks, so a node behind Sentinel needs the guard; set guard to 1",
+                "%s: a failover loses locks, so a node behind Sentinel or in a cluster needs the guard; set guard to 1",
                 addresses[i].name);
+        if (addresses[i].cluster && !rl_handshake_tag(options, &tag))
+            return rl_result_fail(
+                result, REDLOCK_INVALID,
+                "%s: prefix '%.40s' and marker_key '%.40s' have no common {tag}, which puts all keys into "
+                "one slot; set prefix {redlock}: and marker_key {redlock}:marker in all clients",
+                addresses[i].name, options->prefix, options->marker_key);
+    }
     if (needs_tls(addresses, nodes->count))
         status = rl_tls_create(nodes->core, &nodes->tls, result);
     if (status)
@@ -67,7 +76,7 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
         rl_listener_init(&nodes->node[i].listener, &nodes->node[i]);
     }
     if (!opened)
-        return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the sentinels of a node");
+        return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the witnesses of a node");
     return REDLOCK_OK;
 }
 

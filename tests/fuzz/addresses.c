@@ -27,22 +27,25 @@ static void require_refused_in_words(const char *list, const char *error)
     require_no_secret(list, error);
 }
 
-static void require_sentinels(const struct rl_address *address)
+static void require_witnesses(const struct rl_address *address)
 {
-    struct rl_address sentinel;
+    struct rl_address witness;
     fuzz_require(!address->host[0] && !address->path[0] && !address->port, "a master with an address");
-    fuzz_require(address->sentinel_count >= 3, "%u sentinels", address->sentinel_count);
-    for (unsigned i = 0; i < address->sentinel_count; i++) {
-        rl_address_sentinel(address, i, &sentinel);
-        fuzz_require(sentinel.host[0] && sentinel.port > 0 && !sentinel.master[0], "sentinel %u of '%s'", i,
-                     address->sentinels);
+    fuzz_require(address->cluster ? !address->master[0] && address->database == -1
+                                  : address->master[0] && address->witness_count >= 3 && !address->has_password,
+                 "%u witnesses, '%s'", address->witness_count, address->master);
+    for (unsigned i = 0; i < address->witness_count; i++) {
+        rl_address_witness(address, i, &witness);
+        fuzz_require(witness.host[0] && witness.port > 0 && !witness.witness_count, "witness %u of '%s'", i,
+                     address->witnesses);
+        fuzz_require(!address->cluster || !witness.password[0], "the node's password for a witness");
     }
 }
 
 static void require_sense(const struct rl_address *address)
 {
-    if (address->master[0]) {
-        require_sentinels(address);
+    if (address->witness_count) {
+        require_witnesses(address);
         return;
     }
     fuzz_require(!address->host[0] != !address->path[0], "host '%s', path '%s'", address->host, address->path);
@@ -58,7 +61,7 @@ static void require_sense(const struct rl_address *address)
 static void require_round_trip(const struct rl_address *address)
 {
     char error[256];
-    if (address->path[0] || address->master[0])
+    if (address->path[0] || address->witness_count)
         return;
     unsigned count = rl_address_list(address->name, again, error, sizeof error);
     fuzz_require(count == 1, "'%s' is read as %u nodes: %s", address->name, count, error);
@@ -82,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require_round_trip(&addresses[i]);
         for (unsigned j = 0; j < i; j++)
             fuzz_require(strcasecmp(addresses[i].name, addresses[j].name) != 0 || addresses[i].path[0] ||
-                             addresses[i].master[0],
+                             addresses[i].witness_count,
                          "twice '%s'", addresses[i].name);
     }
     free(list);

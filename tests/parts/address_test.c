@@ -147,15 +147,15 @@ TEST_ROWS(addresses, sentinels_of_a_master, ROWS(groups))
 {
     struct rl_address sentinel;
     ck_assert_read(groups[_i].text, 1);
-    ck_assert_str_eq(nodes[0].sentinels, groups[_i].sentinels);
+    ck_assert_str_eq(nodes[0].witnesses, groups[_i].sentinels);
     ck_assert_str_eq(nodes[0].master, groups[_i].master);
     ck_assert_str_eq(nodes[0].name, groups[_i].name);
     ck_assert_int_eq(nodes[0].database, groups[_i].database);
     ck_assert_str_eq(nodes[0].host, "");
     ck_assert(!nodes[0].has_password); /* they are the Sentinels' */
     const char *at = groups[_i].sentinels;
-    for (unsigned i = 0; i < nodes[0].sentinel_count; i++, at = strchr(at, ' ') + 1) {
-        rl_address_sentinel(&nodes[0], i, &sentinel);
+    for (unsigned i = 0; i < nodes[0].witness_count; i++, at = strchr(at, ' ') + 1) {
+        rl_address_witness(&nodes[0], i, &sentinel);
         ck_assert_msg(strncmp(sentinel.name, at, strcspn(at, " ")) == 0, "%s", sentinel.name);
         ck_assert_str_eq(sentinel.user, groups[_i].user);
         ck_assert_str_eq(sentinel.password, groups[_i].password);
@@ -174,9 +174,59 @@ TEST(addresses, groups_of_sentinels_beside_other_nodes)
     ck_assert_str_eq(nodes[1].name, "node1:7000");
     ck_assert_str_eq(nodes[1].master, "");
     ck_assert_str_eq(nodes[2].password, "p");
-    ck_assert_str_eq(nodes[3].sentinels, "t1:26379 t2:26379 t3:26379 ");
+    ck_assert_str_eq(nodes[3].witnesses, "t1:26379 t2:26379 t3:26379 ");
     ck_assert_str_eq(nodes[3].password, "");
     ck_assert_str_eq(nodes[4].master, "n");
+}
+
+/* --- Clusters --- */
+
+static const struct {
+    const char *text, *witnesses, *name, *password;
+    bool tls;
+} clusters[] = {
+    {"cluster://h1", "h1:6379 ", "cluster h1:6379", "", false},
+    {" CLUSTER://h1:1 , h2,[::1]:3/ ", "h1:1 h2:6379 [::1]:3 ", "cluster h1:1", "", false},
+    {"clusters://lock:se/cr@t,x@h1,h2/?timeout_ms=7", "h1:6379 h2:6379 ", "cluster h1:6379", "se/cr@t,x", true},
+    {"cluster://:pw@h1,h2?timeout_ms=7", "h1:6379 h2:6379 ", "cluster h1:6379", "pw", false},
+};
+
+TEST_ROWS(addresses, servers_of_a_cluster, ROWS(clusters))
+{
+    struct rl_address witness;
+    ck_assert_read(clusters[_i].text, 1);
+    ck_assert(nodes[0].cluster);
+    ck_assert_str_eq(nodes[0].witnesses, clusters[_i].witnesses);
+    ck_assert_str_eq(nodes[0].name, clusters[_i].name);
+    ck_assert_str_eq(nodes[0].password, clusters[_i].password);
+    ck_assert_int_eq(nodes[0].has_password, clusters[_i].password[0] != '\0'); /* the master's as well */
+    ck_assert_int_eq(nodes[0].timeout_ms, strchr(clusters[_i].text, '?') ? 7 : 0);
+    rl_address_witness(&nodes[0], 0, &witness);
+    ck_assert(strncmp(witness.name, clusters[_i].witnesses, strlen(witness.name)) == 0);
+    ck_assert_int_eq(witness.tls, clusters[_i].tls);
+    rl_address_tag(&nodes[0], "locks", 5);
+    ck_assert_str_eq(nodes[0].master, "{locks}");
+    ck_assert(strncmp(nodes[0].name, "{locks} (cluster h1:", 20) == 0);
+    rl_address_tag(&nodes[0], "a tag that is longer than the name of a master of Sentinel may be", 65);
+    ck_assert_uint_eq(strlen(nodes[0].master), RL_MASTER_SIZE - 1);
+}
+
+/* They end behind a '/' or a '?', and before a node with a scheme, or a path. */
+TEST(addresses, clusters_beside_other_nodes)
+{
+    ck_assert_read("cluster://a1,a2,cluster://:x/y,z@b1,b2/,node1:7000, cluster://c1?timeout_ms=5 ,node2,"
+                   "cluster://d1,d2,/run/redis.sock,redis://node3/1,cluster://e1,e2,sentinel://s1,s2,s3/m,node4",
+                   11);
+    static const char *const names[] = {"cluster a1:6379",       "cluster b1:6379", "node1:7000",
+                                        "cluster c1:6379",       "node2:6379",      "cluster d1:6379",
+                                        "/run/redis.sock",       "node3:6379",      "cluster e1:6379",
+                                        "m (sentinel s1:26379)", "node4:6379"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert_str_eq(nodes[i].name, names[i]);
+    ck_assert_str_eq(nodes[0].witnesses, "a1:6379 a2:6379 ");
+    ck_assert_str_eq(nodes[1].password, "x/y,z");
+    ck_assert_str_eq(nodes[5].witnesses, "d1:6379 d2:6379 ");
+    ck_assert_str_eq(nodes[8].witnesses, "e1:6379 e2:6379 ");
 }
 
 /* --- Numbers and lengths --- */
@@ -290,6 +340,13 @@ static const struct {
     {"sentinel://s1,s2,s3/m/x", "database 'x' is not a number"},
     {"sentinel://s1,s2,s3/m m", "has a character that Sentinels do not allow"},
     {"sentinel://s1,s2,s3/m,node1,sentinel://t1,s3,t2/m", "'m (sentinel t1:26379)' is node 1 already"},
+    {"cluster://", "'' is not a host name"},
+    {"cluster://h1,,h2", "'' is not a host name"},
+    {"cluster://h1,h2/3", "'3' behind a cluster is no part of it"},
+    {"cluster://h1,h2,H1", "'H1:6379' is listed twice as a server"},
+    {"cluster://1,2,3,4,5,6,7,8,9,10", "more than 9 servers; some of a cluster's suffice"},
+    {"cluster://h1,h2,cluster://h3,h2", "'cluster h3:6379' is node 1 already"},
+    {"cluster://hidden@h1", "a user without a password"},
     {"redis://hidden@node1", "a user without a password"},
     {"redis://lock:@node1", "an empty password"},
     {"redis://:@node1", "an empty password"},

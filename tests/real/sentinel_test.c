@@ -1,5 +1,6 @@
-/* Nodes behind real Sentinels: failovers by votes and by hand, an old master that takes writes again beside a client that
- * is cut off from the Sentinels, and Sentinels that are silent, know no such name, or want a password. */
+/* Nodes behind real Sentinels, and in real Redis Clusters: failovers by votes and by hand, a slot that moves, an old master
+ * that takes writes again beside a client that is cut off from the Sentinels, and witnesses that are silent, know no such
+ * name or slot, or want a password. */
 #include "real/held.h"
 
 #include "support/allocator.h"
@@ -54,9 +55,8 @@ static const char *ask(uint16_t port, const char *password, const char *first, c
 static const char *info(size_t server, const char *field)
 {
     static char text[4096];
-    char *found;
-    ck_assert(cluster_command(cluster, server, text, sizeof text, "INFO", "replication", NULL));
-    found = strstr(text, field);
+    bool replied = cluster_command(cluster, server, text, sizeof text, "INFO", "replication", NULL);
+    char *found = replied ? strstr(text, field) : NULL; /* not while the machine is busy */
     if (!found)
         return "";
     found[strcspn(found, "\r\n")] = '\0';
@@ -157,7 +157,7 @@ static bool is_named(unsigned g, size_t server)
 
 static bool is_led_by(struct face *face, uint32_t node, size_t server)
 {
-    char *name = fixture_text("m (127.0.0.1:%u)", cluster_port(cluster, server));
+    char *name = fixture_text("%s (127.0.0.1:%u)", group_count ? "m" : "{redlock}", cluster_port(cluster, server));
     redlock_node_status status = held_node_status(face, node);
     bool led =
         strcmp(status.name, name) == 0 && strcmp(status.state, "ready") == 0 && strcmp(status.role, "master") == 0;
@@ -180,42 +180,63 @@ static const struct {
     bool by_hand;
 } failovers[] = {{false}, {true}};
 
-/* The longer of the two quarantines, with its drift. */
-enum { QUARANTINE_MS = (MAX_TTL_MS + 5000) / 100 * 101 + 2 + 1000 };
+/* With its drift, and a little for rounding. */
+enum { QUARANTINE_MS = (MAX_TTL_MS + 1000) / 100 * 101 + 2 + 1000 };
 
-TEST_ROWS(failover, lock_survives_and_node_votes_again, ROWS(failovers))
+/* A lock on one node, whose master is server 0 before `move`, and `next` after it. on: the lock's key there. */
+static void follow(int i, const char *list, const redlock_options *options, bool (*move)(int i), size_t next,
+                   const char *on)
 {
-    redlock_options options = options_of(MAX_TTL_MS);
-    start_groups(1, NULL);
-    struct face *face = held_open_trusted(_i, list_of(1, "", "m"), &options);
-    struct face *other = held_open(_i + 1, list_of(1, "", "m"), &options);
+    bool is_moved = false; /* by hand it may be refused, or given up, for a while */
+    uint64_t again = 0, deadline = test_deadline_ns(4 * REAL_SOON_MS);
+    struct face *face = held_open_trusted(i, list, options);
+    struct face *other = held_open(i + 1, list, options);
     ck_assert(is_led_by(face, 0, 0));
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
     redlock_lock *lock = held_acquire(face, key, &acquire);
-    if (failovers[_i].by_hand)
-        ask(groups[0].port[0], NULL, "SENTINEL", "FAILOVER", "m");
-    else
-        cluster_kill(cluster, 0);
-    real_until(face, is_led_by(face, 0, 1));
-    real_until(face, is_named(0, 1));
+    while (!is_led_by(face, 0, next)) {
+        if (!is_moved && test_ms_left(again) == 0) {
+            is_moved = move(i);
+            again = test_deadline_ns(8000);
+        }
+        redlock_node_status now = held_node_status(face, 0);
+        ck_assert_msg(test_ms_left(deadline) > 0, "%s, %s: %s; %s", now.name, now.state, now.error, now.witnesses);
+        real_turn(face);
+    }
     redlock_node_status status = held_node_status(face, 0);
     ck_assert_int_le(status.quarantine_ms, QUARANTINE_MS);
     ck_assert_int_gt(status.quarantine_ms, 0);
     ck_assert_uint_eq(status.usable, 0);
-    real_until(other, is_led_by(other, 0, 1));
+    real_until(other, is_led_by(other, 0, next));
     held_refuse(other, real_key("another"), NULL, REDLOCK_NO_QUORUM);
     real_until(face, held_all_usable(face)); /* by itself */
     real_until(other, held_all_usable(other));
     if (!held_is_lost(&story)) {
-        ck_assert(held_is_on(1, key, lock));
+        ck_assert(held_is_on(next, on, lock));
         held_refuse(other, key, NULL, REDLOCK_HELD);
     } else {
         ck_assert_msg(getenv("REDLOCK_STRICT") == NULL, "the lock is lost"); /* a busy machine fails over slowly */
     }
     face_release(face, &lock, &result);
-    redlock_lock *next = held_acquire(other, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
-    held_release(other, &next);
+    redlock_lock *second = held_acquire(other, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
+    held_release(other, &second);
+}
+
+static bool fail_over(int i)
+{
+    if (failovers[i].by_hand && strcmp(info(1, "role:"), "slave") == 0)
+        ask(groups[0].port[0], NULL, "SENTINEL", "FAILOVER", "m");
+    if (!failovers[i].by_hand)
+        cluster_kill(cluster, 0);
+    return !failovers[i].by_hand;
+}
+
+TEST_ROWS(failover, lock_survives_and_node_votes_again, ROWS(failovers))
+{
+    redlock_options options = options_of(MAX_TTL_MS);
+    start_groups(1, NULL);
+    follow(_i, list_of(1, "", "m"), &options, fail_over, 1, key);
     if (!failovers[_i].by_hand)
         cluster_start(cluster, 0);
     real_until(NULL, strcmp(info(0, "role:"), "slave") == 0);
@@ -299,28 +320,151 @@ TEST(failover, old_master_grants_nothing_to_a_client_that_is_cut_off)
     free(through);
 }
 
-/* --- Sentinels that are of no use --- */
+/* --- Slots of a cluster --- */
 
-REAL_CASE(useless, real_bare_case, NULL);
+REAL_CASE(slot, real_bare_case, NULL);
+
+/* Of the tag {redlock}: it is of the first master. */
+#define SLOT "2639"
+
+enum { MASTERS = 3 };
+
+/* The first master has a replica. */
+static const char *start_cluster(void)
+{
+    static char list[64];
+    static const char *const arguments[] = {"--cluster-node-timeout", "2000", NULL};
+    cluster = cluster_create(MASTERS + 1, &(struct cluster_options){.arguments = arguments, .masters = MASTERS});
+    real_note_descriptors();
+    snprintf(list, sizeof list, "cluster://127.0.0.1:%u", cluster_port(cluster, MASTERS)); /* it names the others */
+    return list;
+}
+
+static redlock_options tagged_options(uint32_t max_ttl_ms)
+{
+    redlock_options options = options_of(max_ttl_ms);
+    options.prefix = "{redlock}:";
+    options.marker_key = "{redlock}:marker";
+    return options;
+}
+
+static void set_slot(size_t server, const char *state, size_t other)
+{
+    char id[64], reply[256];
+    ck_assert(cluster_command(cluster, other, id, sizeof id, "CLUSTER", "MYID", NULL));
+    ck_assert(cluster_command(cluster, server, reply, sizeof reply, "CLUSTER", "SETSLOT", SLOT, state, id, NULL));
+    ck_assert_str_eq(reply, "OK");
+}
+
+static void migrate(size_t from, size_t to)
+{
+    char found[1024], *port = fixture_text("%u", cluster_port(cluster, to));
+    set_slot(to, "IMPORTING", from);
+    set_slot(from, "MIGRATING", to);
+    while (cluster_command(cluster, from, found, sizeof found, "CLUSTER", "GETKEYSINSLOT", SLOT, "1", NULL) && found[0])
+        cluster_command(cluster, from, NULL, 0, "MIGRATE", "127.0.0.1", port, found, "0", "5000", NULL);
+    set_slot(to, "NODE", to);
+    for (size_t i = 0; i < MASTERS; i++)
+        set_slot(i, "NODE", to);
+    free(port);
+}
+
+static const struct {
+    enum { KILLED, BY_HAND, WITHOUT_MASTER, MIGRATED } how;
+    size_t next;
+    uint32_t max_ttl_ms;
+} moves[] = {
+    {KILLED, MASTERS, MAX_TTL_MS}, {BY_HAND, MASTERS, 4000}, {WITHOUT_MASTER, MASTERS, 4000}, {MIGRATED, 1, 4000}};
+
+static bool move_slot(int i)
+{
+    if (moves[i].how == KILLED)
+        cluster_kill(cluster, 0);
+    else if (moves[i].how == MIGRATED)
+        migrate(0, moves[i].next);
+    else if (strcmp(info(MASTERS, "role:"), "slave") == 0)
+        cluster_command(cluster, MASTERS, NULL, 0, "CLUSTER", "FAILOVER", moves[i].how == BY_HAND ? NULL : "TAKEOVER",
+                        NULL);
+    return moves[i].how == KILLED || moves[i].how == MIGRATED;
+}
+
+TEST_ROWS(slot, lock_survives_its_move, ROWS(moves))
+{
+    if (!server_program_has(SERVER_CLUSTER_PORT))
+        return;
+    const char *list = start_cluster();
+    redlock_options options = tagged_options(moves[_i].max_ttl_ms);
+    follow(_i, list, &options, move_slot, moves[_i].next, "{redlock}:" real_key("watched"));
+    if (moves[_i].how == KILLED)
+        cluster_start(cluster, 0);
+}
 
 static bool has_finding(struct face *face, uint32_t finding)
 {
     return held_node_status(face, 0).findings & finding;
 }
 
+TEST(slot, each_obstacle_has_a_finding_that_names_it)
+{
+    if (!server_program_has(SERVER_CLUSTER_PORT))
+        return;
+    redlock_client *client;
+    const char *list = start_cluster();
+    redlock_options options = tagged_options(SHORT_MAX_TTL_MS), untagged = options;
+    untagged.marker_key = "{lock}:marker";
+    real_status(redlock_connect(list, &untagged, &client, &result), REDLOCK_INVALID, &result);
+    held_result_says("prefix '{redlock}:' and marker_key '{lock}:marker' have no common {tag}");
+
+    struct face *face = held_open_trusted(_i, list, &options);
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    cluster_stop(cluster, 1); /* two other masters are a majority, and one is not */
+    real_until(face, !held_node_status(face, 0).usable);
+    real_until(face, has_finding(face, REDLOCK_FINDING_WITNESSES_SILENT));
+    ck_assert(face_extend(face, lock, 0, &result) != REDLOCK_OK);
+    cluster_resume(cluster, 1);
+    real_until(face, held_all_usable(face));
+    ck_assert_uint_eq(held_node_status(face, 0).findings, 0);
+    face_release(face, &lock, &result);
+
+    for (size_t i = 0; i < MASTERS; i++)
+        cluster_command(cluster, i, NULL, 0, "CLUSTER", "DELSLOTS", SLOT, NULL);
+    real_until(face, has_finding(face, REDLOCK_FINDING_MASTER_UNKNOWN));
+    ck_assert_ptr_nonnull(strstr(held_node_status(face, 0).witnesses, "knows no master of the slot"));
+    held_refuse(face, key, NULL, REDLOCK_NO_QUORUM);
+    held_close(face);
+    cluster_destroy(cluster);
+
+    cluster = cluster_create(2, &(struct cluster_options){.nodes = (const struct cluster_node_options[]){
+                                                              {.cluster_mode = false}, {.cluster_mode = true}}});
+    for (unsigned i = 0; i < 2; i++) {
+        char *alone = fixture_text("cluster://127.0.0.1:%u", cluster_port(cluster, i));
+        face = face_open(face_of(_i), alone, &options);
+        real_until(face, has_finding(face, REDLOCK_FINDING_WITNESSES_SILENT));
+        ck_assert_ptr_nonnull(
+            strstr(held_node_status(face, 0).witnesses,
+                   i ? "its cluster has 1 masters with slots; 3 to 16 are needed" : "it is not in cluster mode"));
+        held_close(face);
+        free(alone);
+    }
+}
+
+/* --- Sentinels that are of no use --- */
+
+REAL_CASE(useless, real_bare_case, NULL);
+
 TEST(useless, each_has_a_finding_that_names_it)
 {
     redlock_options options = options_of(SHORT_MAX_TTL_MS);
     start_groups(1, "secret");
     struct face *face = face_open(face_of(_i), list_of(1, "", "m"), &options);
-    real_until(face, has_finding(face, REDLOCK_FINDING_SENTINELS_SILENT));
-    ck_assert_ptr_nonnull(strstr(held_node_status(face, 0).sentinels, "NOAUTH"));
+    real_until(face, has_finding(face, REDLOCK_FINDING_WITNESSES_SILENT));
+    ck_assert_ptr_nonnull(strstr(held_node_status(face, 0).witnesses, "NOAUTH"));
     held_refuse(face, key, NULL, REDLOCK_NO_QUORUM);
     held_close(face);
 
     face = face_open(face_of(_i), list_of(1, ":secret@", "other"), &options);
     real_until(face, has_finding(face, REDLOCK_FINDING_MASTER_UNKNOWN));
-    ck_assert_ptr_nonnull(strstr(held_node_status(face, 0).sentinels, "knows no such master"));
+    ck_assert_ptr_nonnull(strstr(held_node_status(face, 0).witnesses, "knows no such master"));
     real_until(face, strstr(held_node_status(face, 0).error, "no master of this name"));
     held_refuse(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), REDLOCK_MISCONFIGURED);
     held_close(face);
@@ -332,7 +476,7 @@ TEST(useless, each_has_a_finding_that_names_it)
         process_signal(&groups[0].process[i], SIGSTOP);
     real_until(face, !held_node_status(face, 0).usable); /* in a second */
     ck_assert(face_extend(face, lock, 0, &result) != REDLOCK_OK);
-    real_until(face, has_finding(face, REDLOCK_FINDING_SENTINELS_SILENT));
+    real_until(face, has_finding(face, REDLOCK_FINDING_WITNESSES_SILENT));
     for (unsigned i = 0; i < 2; i++)
         process_signal(&groups[0].process[i], SIGCONT);
     real_until(face, held_all_usable(face));

@@ -89,6 +89,20 @@ if server_client >/dev/null; then
   "$nodes" stop --dir "$dir" --quiet
   if ping "$second"; then die "$second answers after stop"; fi
 
+  # The marker has the epoch, and the config file the tag.
+  eval "$("$nodes" start -n 1 --cluster --dir "$dir" --quiet)"
+  [[ $REDLOCK_NODES =~ ^cluster://127.0.0.1:([0-9]+)(,127.0.0.1:[0-9]+){5}$ ]] || die "one cluster was asked for, not: $REDLOCK_NODES"
+  port=${BASH_REMATCH[1]}
+  grep -qx 'marker-key = {redlock}:marker' "$REDLOCK_CONFIG" || die "no tag in $REDLOCK_CONFIG"
+  [[ $("$(server_client)" -p "$port" GET '{redlock}:marker') =~ ^2\ [0-9a-f]+\ 0\ 0\ 1000000000\ 0\ .*\ trusted\  ]] || die "the marker is not trusted"
+  $REDLOCK_NODE_CONTROL failover 1
+  for ((i = 0; i < 600; i++)); do
+    [[ $("$(server_client)" -p "$port" ROLE | head -n 1) = master ]] || break
+    sleep 0.1
+  done
+  [ "$("$nodes" status --dir "$dir" | wc -l)" = 6 ] || die "a cluster is six processes"
+  "$nodes" stop --dir "$dir" --quiet
+  if ping "127.0.0.1:$port"; then die "127.0.0.1:$port answers after stop"; fi
 fi
 
 # The command is told of the signal, and the nodes are gone when run is.

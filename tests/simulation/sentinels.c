@@ -1,17 +1,13 @@
 /*
- * Nodes behind Sentinel. Each has two servers and three sentinels. A failover is elected, or made by hand; a replica that
- * missed the last writes is promoted, and the other sentinels hear of it, sooner or later. The old master may live on,
- * cut off with some of the sentinels and one client.
+ * Nodes behind Sentinel. Each has two servers and three sentinels. In a failover, elected or by hand, a replica that
+ * missed the last writes is promoted, and the other sentinels hear of it, sooner or later, perhaps of the next one before.
+ * The old master may live on, cut off with some of the sentinels and one client.
  */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "world.h"
-
-/* Failovers by hand are covered while the sentinels can talk to each other: less than the longer quarantine, and the age
- * of a confirmation. */
-#define BY_HAND_HEARD (3 * QUORUM_SECOND)
 
 static struct sim_random *stream(void)
 {
@@ -68,59 +64,47 @@ bool sim_sentinel_execute(const struct sim_node *host, size_t count, const struc
     unsigned at = host->index - sim_servers();
     const struct sim_group *group = &sim_world->groups[at / SIM_SENTINELS];
     const struct sim_sentinel *sentinel = &group->sentinel[at % SIM_SENTINELS];
-    char address[16], id[24];
+    char address[16], text[24];
     int length = snprintf(address, sizeof address, "10.0.0.%u", server_of(group, sentinel->named)->index + 1);
     assert(sim_text_is(words[0], "SENTINEL") && count > 1);
     if (sim_text_is(words[1], "MYID")) {
-        int size = snprintf(id, sizeof id, "sentinel-%u-%u", at / SIM_SENTINELS, at % SIM_SENTINELS + 1);
-        bytes_print(reply, "$%d\r\n%s\r\n", size, id);
+        int size = snprintf(text, sizeof text, "sentinel-%u-%u", at / SIM_SENTINELS, at % SIM_SENTINELS + 1);
+        bytes_print(reply, "$%d\r\n%s\r\n", size, text);
     } else if (sim_text_is(words[1], "MASTER")) {
-        bytes_print(reply, "*6\r\n$5\r\nflags\r\n$%d\r\n%s\r\n", sentinel->leads ? 27 : 6,
-                    sentinel->leads ? "master,failover_in_progress" : "master");
-        char epoch[12];
-        int digits = snprintf(epoch, sizeof epoch, "%u", sentinel->config);
-        bytes_print(reply, "$12\r\nconfig-epoch\r\n$%d\r\n%s\r\n", digits, epoch);
+        int digits = snprintf(text, sizeof text, "%u", sentinel->config);
+        bytes_print(reply, "*4\r\n$12\r\nconfig-epoch\r\n$%d\r\n%s\r\n", digits, text);
         bytes_print(reply, "$19\r\nnum-other-sentinels\r\n$1\r\n%d\r\n", SIM_SENTINELS - 1);
-    } else if (sim_text_is(words[1], "GET-MASTER-ADDR-BY-NAME")) {
-        bytes_print(reply, "*2\r\n$%d\r\n%s\r\n$4\r\n6379\r\n", length, address);
-    } else if (!sim_text_is(words[2], address)) {
-        bytes_print(reply, "*3\r\n:0\r\n$1\r\n*\r\n:0\r\n"); /* it watches another one */
     } else {
-        int size = snprintf(id, sizeof id, "sentinel-%u-%u", at / SIM_SENTINELS, sentinel->leader);
-        bytes_print(reply, "*3\r\n:0\r\n$%d\r\n%s\r\n:%u\r\n", size, id, sentinel->vote);
+        assert(sim_text_is(words[1], "GET-MASTER-ADDR-BY-NAME"));
+        bytes_print(reply, "*2\r\n$%d\r\n%s\r\n$4\r\n6379\r\n", length, address);
     }
     return true;
 }
 
 /* -------------------------------------------------------------------------------------------------------- a failover */
 
+static uint64_t word(uint64_t epoch, unsigned server, unsigned sentinel)
+{
+    return (epoch * 2 + server) * SIM_SENTINELS + sentinel;
+}
+
 static void hear(void *subject, uint64_t datum)
 {
     struct sim_group *group = subject;
     struct sim_sentinel *sentinel = &group->sentinel[datum % SIM_SENTINELS];
-    unsigned epoch = (unsigned)(datum / SIM_SENTINELS);
-    if (sim_world->calm || epoch <= sentinel->config || epoch != group->config)
+    unsigned epoch = (unsigned)(datum / SIM_SENTINELS / 2);
+    if (sim_world->calm || epoch <= sentinel->config)
         return;
     sentinel->config = epoch;
-    sentinel->named = group->master;
+    sentinel->named = datum / SIM_SENTINELS % 2;
 }
 
-static void vote(void *subject, uint64_t datum)
-{
-    struct sim_group *group = subject;
-    struct sim_sentinel *sentinel = &group->sentinel[datum % SIM_SENTINELS];
-    unsigned epoch = (unsigned)(datum / SIM_SENTINELS);
-    if (sim_world->calm || epoch != group->epoch || epoch <= sentinel->vote)
-        return;
-    sentinel->vote = epoch;
-    sentinel->leader = group->leader + 1;
-}
-
-static void stop_leading(void *subject, uint64_t epoch)
+/* The next failover may begin, though not all sentinels have heard of this one. */
+static void rest(void *subject, uint64_t epoch)
 {
     struct sim_group *group = subject;
     if (epoch == group->epoch)
-        group->sentinel[group->leader].leads = false;
+        group->busy = false;
 }
 
 /* The old master, if it lives, synchronizes with the new one. */
@@ -148,14 +132,6 @@ static void end(void *subject, uint64_t epoch)
     group->busy = false;
 }
 
-static unsigned votes_for(const struct sim_group *group)
-{
-    unsigned votes = 0;
-    for (unsigned i = 0; i < SIM_SENTINELS; i++)
-        votes += group->sentinel[i].vote == group->epoch;
-    return votes;
-}
-
 static void promote(void *subject, uint64_t epoch)
 {
     struct sim_group *group = subject;
@@ -164,14 +140,12 @@ static void promote(void *subject, uint64_t epoch)
     quorum_time most = 0;
     if (sim_world->calm || epoch != group->epoch)
         return;
-    if (!group->by_hand && (votes_for(group) <= SIM_SENTINELS / 2 || gives_up)) {
+    if (gives_up || !replica->up) {
         SIM_TRACE(sim_node_name(old), "stays the master: the failover is given up");
-        stop_leading(group, epoch);
         end(group, epoch);
         return;
     }
-    SIM_TRACE(sim_node_name(replica), "is promoted in epoch %u, %s", (unsigned)epoch,
-              group->by_hand ? "by hand" : "by votes");
+    SIM_TRACE(sim_node_name(replica), "is promoted in epoch %u", (unsigned)epoch);
     if (replica->server.replica) {
         sim_keyspace_copy(&replica->server.keys, &old->snapshot, true);
         sim_node_promote(replica);
@@ -182,19 +156,19 @@ static void promote(void *subject, uint64_t epoch)
     sim_world->forgotten = true;
     group->master = !group->master;
     group->config = (unsigned)epoch;
-    hear(group, epoch * SIM_SENTINELS + group->leader);
+    hear(group, word(epoch, group->master, group->leader));
     for (unsigned i = 0; i < SIM_SENTINELS; i++) {
-        quorum_time heard = sim_world->now + draw(QUORUM_MILLISECOND, QUORUM_SECOND);
-        if (group->cut & 1u << i)
-            heard = group->by_hand ? sim_world->now + draw(QUORUM_MILLISECOND, BY_HAND_HEARD) : group->cut_until;
+        quorum_time heard =
+            group->cut & 1u << i ? group->cut_until : sim_world->now + draw(QUORUM_MILLISECOND, 3 * QUORUM_SECOND);
         most = heard > most ? heard : most;
-        sim_at(heard, hear, group, epoch * SIM_SENTINELS + i);
+        sim_at(heard, hear, group, word(epoch, group->master, i));
     }
     quorum_time demoted = sim_world->now + draw(10 * QUORUM_MILLISECOND, 20 * QUORUM_SECOND);
     if (group->cut && demoted < group->cut_until)
         demoted = group->cut_until; /* it is cut off with these sentinels */
     sim_at(demoted, demote, group, epoch);
-    sim_at(sim_world->now + draw(QUORUM_MILLISECOND, QUORUM_SECOND), stop_leading, group, epoch);
+    if (sim_random_chance(stream(), 400))
+        sim_at(sim_world->now + draw(100 * QUORUM_MILLISECOND, 5 * QUORUM_SECOND), rest, group, epoch);
     sim_at(most + 2 * QUORUM_SECOND, end, group, epoch);
 }
 
@@ -222,9 +196,10 @@ void sim_group_elect(struct sim_random *random)
     struct sim_node *master = server_of(group, group->master);
     if (group->busy || !master->up)
         return;
-    group->busy = true;
-    group->by_hand = sim_random_chance(random, 150);
     group->leader = (unsigned)sim_random_below(random, SIM_SENTINELS);
+    if (group->sentinel[group->leader].config != group->config)
+        return; /* it knows another master */
+    group->busy = true;
     /* The others, or one of them: then the leader and the third one are a majority that names the new master. */
     unsigned one = (group->leader + 1 + (unsigned)sim_random_below(random, SIM_SENTINELS - 1)) % SIM_SENTINELS;
     group->cut = sim_random_chance(random, 400)   ? 1u << one
@@ -234,18 +209,12 @@ void sim_group_elect(struct sim_random *random)
     group->cut_until =
         sim_world->now + draw(QUORUM_SECOND, sim_world->config.max_ttl_ms * QUORUM_MILLISECOND + 12 * QUORUM_SECOND);
     uint64_t epoch = ++group->epoch;
-    struct sim_sentinel *leader = &group->sentinel[group->leader];
-    leader->leads = true;
     SIM_TRACE(sim_node_name(master), "is to be failed over by sentinel %u in epoch %u", group->leader + 1,
               (unsigned)epoch);
     if (group->cut)
         cut_off(group, (unsigned)sim_random_below(random, sim_world->config.processes));
-    else if (sim_random_chance(random, 500) && !group->by_hand)
+    else if (sim_random_chance(random, 500))
         sim_node_die(master);
-    for (unsigned i = 0; i < SIM_SENTINELS && !group->by_hand; i++)
-        if (i == group->leader || sim_random_chance(random, 850))
-            sim_at(sim_world->now + draw(QUORUM_MILLISECOND, 50 * QUORUM_MILLISECOND), vote, group,
-                   epoch * SIM_SENTINELS + i);
     sim_at(sim_world->now + draw(60 * QUORUM_MILLISECOND, 400 * QUORUM_MILLISECOND), promote, group, epoch);
 }
 
@@ -260,7 +229,6 @@ void sim_groups_rest(void)
     for (unsigned n = 0; sim_world->config.groups && n < sim_world->config.nodes; n++) {
         struct sim_group *group = &sim_world->groups[n];
         for (unsigned i = 0; i < SIM_SENTINELS; i++) {
-            group->sentinel[i].leads = false;
             group->sentinel[i].config = group->config;
             group->sentinel[i].named = group->master;
         }

@@ -150,19 +150,15 @@ struct sim_node {
 /* A node behind Sentinel. */
 struct sim_group {
     unsigned master; /* 0, 1: the server that was promoted last */
-    unsigned epoch;  /* of the last failover, elected or not */
+    unsigned epoch;  /* of the last failover, given up or not */
     unsigned config; /* of the last one that promoted a server */
     unsigned leader;
     unsigned cut; /* bits: sentinels that hear of the failover only when the network is repaired */
     quorum_time cut_until;
-    bool by_hand;
     bool busy; /* a failover is in progress */
     struct sim_sentinel {
         unsigned config; /* epoch of the configuration that it knows */
-        unsigned vote;   /* epoch of its last vote */
-        unsigned leader; /* whom it was for, from 1 */
         unsigned named;  /* the server */
-        bool leads;
     } sentinel[SIM_SENTINELS];
 };
 

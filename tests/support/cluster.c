@@ -44,6 +44,7 @@ struct node {
     int reservation;
     int bus_reservation; /* of the port of its cluster bus */
     bool cluster_mode;
+    uint16_t bus; /* its port for the other servers of the cluster */
     struct process process;
     char *host;                         /* of a server that ran already; NULL: an own one */
     enum { UP, STOPPED, KILLED } state; /* of such a server */
@@ -153,12 +154,11 @@ static void add_all(struct node *node, const struct cluster_options *options, co
     add_option(node, "--appendonly", own->persistent ? "yes" : "no");
     if (own->persistent)
         add_option(node, "--appendfsync", "always");
-    if (own->cluster_mode) {
-        uint16_t bus;
-        node->bus_reservation = socket_reserve_port(false, &bus);
+    if (own->cluster_mode || options->masters > 0) {
+        node->bus_reservation = socket_reserve_port(false, &node->bus);
         node->cluster_mode = true;
         add_option(node, "--cluster-enabled", "yes");
-        add_option(node, "--cluster-port", "%u", bus);
+        add_option(node, "--cluster-port", "%u", node->bus);
     }
     add_users(node, own);
     if (own->password) {
@@ -245,18 +245,65 @@ static void await_ready(const struct node *node)
     }
 }
 
-/* The server is writable about two seconds after its start. */
-static void take_all_slots(struct cluster *cluster, size_t node)
+static void await_words(struct cluster *cluster, size_t node, const char *first, const char *second, const char *words)
 {
-    char reply[1024] = "";
+    char reply[8192] = "";
     uint64_t deadline = test_deadline_ns(START_TIMEOUT_MS);
-    cluster_command(cluster, node, NULL, 0, "CLUSTER", "ADDSLOTSRANGE", "0", "16383", NULL);
-    while (!strstr(reply, "cluster_state:ok")) {
+    while (!strstr(reply, words)) {
         if (test_ms_left(deadline) == 0)
-            give_up(&cluster->nodes[node], "does not serve its slots");
+            give_up(&cluster->nodes[node], words);
         poll(NULL, 0, 20);
-        cluster_command(cluster, node, reply, sizeof reply, "CLUSTER", "INFO", NULL);
+        cluster_command(cluster, node, reply, sizeof reply, first, second, NULL);
     }
+}
+
+/* It is writable about two seconds after its start. */
+static void await_cluster(struct cluster *cluster, size_t node)
+{
+    await_words(cluster, node, "CLUSTER", "INFO", "cluster_state:ok");
+}
+
+/* The part of the slots with this number, from 0. */
+static void take_slots(struct cluster *cluster, size_t node, size_t part, size_t parts)
+{
+    char *first = fixture_text("%zu", part * 16384 / parts),
+         *last = fixture_text("%zu", (part + 1) * 16384 / parts - 1);
+    char *epoch = fixture_text("%zu", part + 1);
+    cluster_command(cluster, node, NULL, 0, "CLUSTER", "ADDSLOTSRANGE", first, last, NULL);
+    cluster_command(cluster, node, NULL, 0, "CLUSTER", "SET-CONFIG-EPOCH", epoch, NULL);
+    free(first);
+    free(last);
+    free(epoch);
+}
+
+static void meet(struct cluster *cluster, size_t node, size_t other)
+{
+    char *port = fixture_text("%u", cluster->nodes[other].port), *bus = fixture_text("%u", cluster->nodes[other].bus);
+    cluster_command(cluster, node, NULL, 0, "CLUSTER", "MEET", "127.0.0.1", port, bus, NULL);
+    free(port);
+    free(bus);
+}
+
+static void join(struct cluster *cluster, size_t masters)
+{
+    char id[64];
+    char *known = fixture_text("cluster_known_nodes:%zu", cluster->size);
+    for (size_t i = 0; i < masters; i++)
+        take_slots(cluster, i, i, masters);
+    for (size_t i = 0; i < cluster->size; i++)
+        for (size_t j = 0; j < i; j++)
+            meet(cluster, i, j);
+    for (size_t i = 0; i < cluster->size; i++)
+        await_words(cluster, i, "CLUSTER", "INFO", known);
+    for (size_t i = 0; i < cluster->size; i++)
+        await_cluster(cluster, i);
+    for (size_t i = masters; i < cluster->size; i++) {
+        cluster_command(cluster, i % masters, id, sizeof id, "CLUSTER", "MYID", NULL);
+        cluster_command(cluster, i, NULL, 0, "CLUSTER", "REPLICATE", id, NULL);
+        await_words(cluster, i, "INFO", "replication", "master_link_status:up");
+        await_words(cluster, i % masters, "INFO", "replication", "state=online");
+    }
+    free(known);
 }
 
 static void join_addresses(struct cluster *cluster)
@@ -288,9 +335,13 @@ struct cluster *cluster_create(size_t nodes, const struct cluster_options *optio
         launch(&cluster->nodes[i]);
     for (size_t i = 0; i < nodes; i++)
         await_ready(&cluster->nodes[i]);
-    for (size_t i = 0; i < nodes; i++)
-        if (cluster->nodes[i].cluster_mode)
-            take_all_slots(cluster, i);
+    if (options != NULL && options->masters > 0)
+        join(cluster, options->masters);
+    for (size_t i = 0; i < nodes && (options == NULL || options->masters == 0); i++)
+        if (cluster->nodes[i].cluster_mode) {
+            take_slots(cluster, i, 0, 1);
+            await_cluster(cluster, i);
+        }
     join_addresses(cluster);
     return cluster;
 }

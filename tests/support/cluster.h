@@ -47,6 +47,9 @@ struct cluster_options {
     const struct cluster_node_options *nodes; /* one per node; NULL: all are ordinary */
     bool unix_sockets;                        /* cluster_nodes_string() lists the sockets instead of the ports */
     bool ipv6;                                /* ::1 instead of 127.0.0.1 */
+    /* The servers, all in cluster_mode, are one Redis Cluster: the first ones share the slots, and node i of the others is
+     * a replica of node i % masters. 0: they are not. */
+    size_t masters;
 };
 
 /* options NULL: ordinary nodes on 127.0.0.1. The cluster registers itself for fixtures_end(). */

@@ -3,14 +3,20 @@
 #include "real/clients.h"
 
 #include "support/clock.h"
+#include "support/fixture.h"
+#include "support/lateness.h"
 #include "support/raw_client.h"
 #include "support/server_program.h"
+#include "support/sockets.h"
 
+#include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -801,6 +807,137 @@ TEST(faults, forged_hand_overs_touch_no_key)
     release_it(lock);
     waiter_finish_and_release(&waiter);
     real_command(NODES, "DEL", "counter", "flag", "record", NULL);
+}
+
+/* --- A hostile node --- */
+
+enum { HOSTILE = 4, FLOODED_NODES, FLOOD_WAITS = 3, FLOOD_TURNS = 10, MIB = 1 << 20, MOST_MEMORY = 32 * MIB };
+
+/* What it publishes on the waiter's channel, as fast as the connection takes it. */
+static const struct {
+    const char *begin;
+    unsigned size, at_once;
+} floods[] = {
+    {"Gforged 1 14 rl-test:forged", 64, 1000},
+    {"Gforged 1 14 rl-test:forged", 3 * 1024, 20},
+    {"G0 1 1000000 ", MIB, 1},
+    {"0" KEY, sizeof KEY, 1000}, /* wake-ups of the waiter */
+};
+
+struct flood {
+    pthread_t thread;
+    int line;
+    struct bytes commands;
+    size_t most_memory; /* of this process, while it flooded */
+    uint64_t sent;
+};
+
+/* What a sanitizer counts, because it replaces malloc(3). */
+extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+static size_t memory_in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return __sanitizer_get_current_allocated_bytes ? __sanitizer_get_current_allocated_bytes()
+                                                   : info.uordblks + info.hblkhd;
+}
+
+/* Ends when the connection is shut down. */
+static void *flood(void *arg)
+{
+    static char replies[4096];
+    struct flood *flood = arg;
+    struct pollfd ready = {.fd = flood->line, .events = POLLIN | POLLOUT};
+    size_t sent = 0;
+    for (;;) {
+        size_t memory = memory_in_use();
+        flood->most_memory = memory > flood->most_memory ? memory : flood->most_memory;
+        poll(&ready, 1, 1);
+        if (ready.revents & POLLIN && read(flood->line, replies, sizeof replies) <= 0)
+            return NULL;
+        if (!(ready.revents & POLLOUT))
+            continue;
+        long some = socket_send_some(flood->line, flood->commands.data + sent, flood->commands.length - sent);
+        if (some < 0)
+            return NULL;
+        flood->sent += (uint64_t)some;
+        sent = (sent + (size_t)some) % flood->commands.length;
+    }
+}
+
+static void flood_start(struct flood *flooded, int i)
+{
+    char channel[256];
+    char *message = fixture_text("%-*s", (int)floods[i].size - 1, floods[i].begin);
+    ck_assert(cluster_command(cluster, HOSTILE, channel, sizeof channel, "EVAL",
+                              "return redis.call('PUBSUB', 'CHANNELS', 'redlock:*')[1]", "0", NULL));
+    const struct resp_argument words[] = {resp_argument_of("PUBLISH"), resp_argument_of(channel),
+                                          resp_argument_of(message)};
+    *flooded = (struct flood){
+        .line = socket_connect_to("127.0.0.1", cluster_port(cluster, HOSTILE), test_deadline_ns(REAL_SOON_MS))};
+    ck_assert_int_ge(flooded->line, 0);
+    for (unsigned k = 0; k < floods[i].at_once; k++)
+        resp_write_command(&flooded->commands, 3, words);
+    free(message);
+    ck_assert_int_eq(pthread_create(&flooded->thread, NULL, flood, flooded), 0);
+}
+
+static void flood_end(struct flood *flooded)
+{
+    shutdown(flooded->line, SHUT_RDWR);
+    pthread_join(flooded->thread, NULL);
+    close(flooded->line);
+    bytes_free(&flooded->commands);
+}
+
+/* Returns by how much the latest of some waits outlasted its time, except for what the machine was late. */
+static uint64_t outlast_beside_a_flood(int i)
+{
+    enum { WAIT_MS = 1000 };
+    double worst_ms = 0;
+    struct flood flooded;
+    struct waiter waiter;
+    held_close_all();
+    real_cluster(FLOODED_NODES, NULL);
+    struct face *holder = open_here(), *waiting = open_here();
+    redlock_lock *lock = take_it(holder);
+    start(&waiter, waiting);
+    await_queued(1);
+    clients_await_subscribers(1, 1);
+    size_t before = memory_in_use();
+    flood_start(&flooded, i);
+    release_it(lock);
+    waiter_finish_and_release(&waiter);
+    for (int turn = 0; turn < FLOOD_TURNS; turn++) {
+        lock = take_it(holder);
+        start(&waiter, waiting);
+        release_it(lock);
+        waiter_finish_and_release(&waiter);
+    }
+    lock = take_it(holder);
+    for (int wait = 0; wait < FLOOD_WAITS; wait++) {
+        redlock_lock *none;
+        lateness_begin();
+        uint64_t began = test_now_ns();
+        int status = redlock_acquire(face_client(waiting), KEY, REDLOCK_WAIT_MS(WAIT_MS), &none, &result);
+        double late_ms = (double)(test_now_ns() - began) / MS - WAIT_MS - lateness_end_ms();
+        real_status(status, REDLOCK_TIMED_OUT, &result);
+        worst_ms = late_ms > worst_ms ? late_ms : worst_ms;
+    }
+    release_it(lock);
+    flood_end(&flooded);
+    printf("flood %d: %llu MiB, memory %zu KiB above the start, waits %.1f ms late\n", i,
+           (unsigned long long)flooded.sent / MIB, (flooded.most_memory - before) / 1024, worst_ms);
+    ck_assert_uint_gt(flooded.sent, 2 * MOST_MEMORY);
+    ck_assert(i > 1 || held_statistics(waiting).messages_dropped > 10000); /* they arrive */
+    ck_assert_uint_lt(flooded.most_memory, before + MOST_MEMORY);
+    return (uint64_t)(worst_ms * MS);
+}
+
+/* A node that floods the client with messages costs it neither memory, nor deadlines, nor locks on the other four. */
+TEST_ROWS(faults, flood_of_messages_delays_no_deadline_and_fills_no_memory, ROWS(floods))
+{
+    assert_takes_less(outlast_beside_a_flood, _i, 100);
 }
 
 /* --- A lock that is kept after its release --- */

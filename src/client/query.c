@@ -9,7 +9,7 @@
 
 /* The script's replies in place of a token: */
 #define READERS RL_HOLDER_READERS
-#define SHARED  "(shared)"
+#define SHARED  RL_REMARK_SHARED
 
 struct query {
     struct rl_operation base;
@@ -50,7 +50,7 @@ static void query_replied(struct rl_round *round, unsigned node, const struct rl
     if (left != -2 && holder->type == REDIS_REPLY_STRING)
         rl_token_show(holder->str, (size_t)holder->len, state->token);
     else if (left != -2 && holder->type == REDIS_REPLY_INTEGER)
-        snprintf(state->token, sizeof state->token, "%s", holder->integer == READERS ? SHARED : "(not a string)");
+        snprintf(state->token, sizeof state->token, "%s", holder->integer == READERS ? SHARED : RL_REMARK_NO_LOCK);
 }
 
 static unsigned query_count_showing(const redlock_state *state, unsigned nodes, const char *token)

@@ -13,6 +13,10 @@ void rl_text_tame(char *text, size_t size);
 /* A token's text: that of redlock_escape(), with spaces escaped, too, and a '(' at its start, which marks a remark. */
 void rl_token_show(const char *bytes, size_t size, char text[REDLOCK_TOKEN_TEXT_SIZE]);
 
+/* Remarks in place of a token. */
+#define RL_REMARK_SHARED  "(shared)"
+#define RL_REMARK_NO_LOCK "(not a string)"
+
 /* Describes the holder that has this token. */
 void rl_holder_show(const char *token, size_t size, redlock_holder *holder);
 

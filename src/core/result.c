@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "quorum/permits.h"
+#include "src/core/escape.h"
 
 /* ------------------------------------------------------------------------------------------------------------ words */
 
@@ -263,13 +264,38 @@ static bool was_any_node_sent_to(const redlock_result *result)
     return result->attempts > 0 || count(result, REDLOCK_NODE_PENDING) < result->nodes;
 }
 
+/* A key that is no string makes SET with GET fail on every node: readers have it, or another program. */
+static bool is_no_string(const redlock_result *result)
+{
+    unsigned held = 0;
+    for (unsigned i = 0; i < result->nodes; i++) {
+        const redlock_node_result *node = &result->node[i];
+        if (node->outcome == REDLOCK_NODE_HELD && strncmp(node->text, "WRONGTYPE", 9) != 0)
+            return false;
+        held += node->outcome == REDLOCK_NODE_HELD;
+    }
+    return held > 0;
+}
+
+/* The status, or what is known of the lock that is held. */
+static const char *status_text(const redlock_result *result, int status)
+{
+    if (status == REDLOCK_HELD && strcmp(result->holder.token, RL_REMARK_NO_LOCK) == 0)
+        return "not a lock: its key holds other data; choose another name";
+    if (status == REDLOCK_HELD && strcmp(result->holder.token, RL_REMARK_SHARED) == 0)
+        return "held by readers";
+    if (status == REDLOCK_HELD && !result->holder.token[0] && is_no_string(result))
+        return "held by readers, or not a lock";
+    return redlock_status_text(status);
+}
+
 /* "held by web-3:4711 since 10:42:07, for 12.3 s unless extended": the time of day is the local one. */
 static void add_status(struct text *text, const redlock_result *result, int status)
 {
     const redlock_holder *holder = &result->holder;
     char clock[32] = "";
     if (status != REDLOCK_HELD || !holder->label[0]) {
-        add(text, "%s", redlock_status_text(status));
+        add(text, "%s", status_text(result, status));
     } else {
         time_t since = (time_t)holder->since_s, now = time(NULL);
         bool is_recent = since <= now && now - since < 43200;

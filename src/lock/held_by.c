@@ -1,5 +1,6 @@
 #include "src/lock/held_by.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/core/clock.h"
@@ -21,9 +22,11 @@ static uint64_t hash_of(const char *token, size_t size)
 }
 
 void rl_held_by_note(struct rl_core *core, struct rl_held_by **held_by, unsigned node, struct rl_text token,
-                     quorum_time until)
+                     const char *remark, quorum_time until)
 {
     struct rl_held_by *held = *held_by;
+    if (remark)
+        token = (struct rl_text){remark, strlen(remark)};
     if (token.size == 0 || token.size > REDLOCK_TOKEN_MAX) {
         if (held)
             held->hash[node] = 0;
@@ -37,6 +40,7 @@ void rl_held_by_note(struct rl_core *core, struct rl_held_by **held_by, unsigned
     uint64_t hash = held->hash[node] = hash_of(token.bytes, token.size);
     if (held->size && count_of(held, hash) < count_of(held, hash_of(held->token, held->size)))
         return;
+    held->remark = remark;
     held->size = (uint8_t)token.size;
     memcpy(held->token, token.bytes, token.size);
     held->until = until;
@@ -57,7 +61,10 @@ void rl_held_by_fill(const struct rl_held_by *held_by, redlock_result *result)
     unsigned naming = QUORUM_NODES_MAX - count_of(held_by, 0);
     if (2 * count_of(held_by, hash_of(held_by->token, held_by->size)) <= naming)
         return;
-    rl_holder_show(held_by->token, held_by->size, &result->holder);
+    if (held_by->remark)
+        snprintf(result->holder.token, sizeof result->holder.token, "%s", held_by->remark);
+    else
+        rl_holder_show(held_by->token, held_by->size, &result->holder);
     if (held_by->until == QUORUM_NEVER)
         result->remaining_ms = REDLOCK_STATE_NO_EXPIRY;
     else if (held_by->until)

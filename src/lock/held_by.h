@@ -11,13 +11,15 @@ struct rl_core;
 struct rl_held_by {
     uint64_t hash[QUORUM_NODES_MAX]; /* of the token that the node has named last; 0: none */
     quorum_time until;               /* the named key's expiry; 0: unknown */
+    const char *remark;              /* shown in place of the token; NULL: none */
     uint8_t size;
     char token[REDLOCK_TOKEN_MAX]; /* the one that most nodes name */
 };
 
-/* A node names a holder, or none: no bytes. *held_by is created when it is needed, if there is memory. until: as above. */
+/* A node names a holder, or none: no bytes, and no remark. *held_by is created when it is needed, if there is memory.
+ * until: as above. */
 void rl_held_by_note(struct rl_core *core, struct rl_held_by **held_by, unsigned node, struct rl_text token,
-                     quorum_time until);
+                     const char *remark, quorum_time until);
 
 /* Copies what the nodes of a queue name to the round of one of its waiters, which leaves it. */
 void rl_held_by_copy(struct rl_core *core, struct rl_held_by **to, const struct rl_held_by *from);

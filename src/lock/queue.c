@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/core/clock.h"
+#include "src/core/escape.h"
 #include "src/core/memory.h"
 #include "src/core/wall.h"
 #include "src/lock/handover.h"
@@ -344,6 +345,15 @@ static struct quorum_waiting_event answer(const struct rl_node *node, const redi
     };
 }
 
+/* A lock that is held, and whose key is no string; NULL: another reply. */
+static const char *remark_on(const redisReply *reply, bool is_semaphore)
+{
+    if (reply->element[RL_WAIT_HOLDER]->len > 0 || is_semaphore || reply->element[RL_WAIT_TAKEN]->integer != 0 ||
+        reply->element[RL_WAIT_REMAINING]->integer == 0)
+        return NULL;
+    return reply->element[RL_WAIT_RECORD]->integer > 0 ? RL_REMARK_NO_LOCK : RL_REMARK_SHARED;
+}
+
 static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
 {
     const struct quorum_waiting_event event = answer(&queue->locks->nodes->node[node], reply, queue->lease->permits);
@@ -354,7 +364,7 @@ static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
     const redisReply *holder = reply->element[RL_WAIT_HOLDER];
     if (holder->type == REDIS_REPLY_STRING)
         rl_held_by_note(queue->locks->core, &queue->held_by, node, (struct rl_text){holder->str, (size_t)holder->len},
-                        quorum_time_add(event.now, event.remaining));
+                        remark_on(reply, queue->lease->permits), quorum_time_add(event.now, event.remaining));
     rl_queue_step(queue, &event);
     if (reply->element[RL_WAIT_TAKEN]->integer == RL_WAIT_HANDED && queue->first) {
         const struct quorum_waiting_event handed = {

@@ -167,7 +167,7 @@ static void note_holder(struct rl_round *round, unsigned node, const redisReply 
 {
     if (holder && round->owner)
         rl_held_by_note(round->locks->core, &round->held_by, node, (struct rl_text){holder->str, (size_t)holder->len},
-                        0);
+                        NULL, 0);
 }
 
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)

@@ -96,11 +96,26 @@ TEST(lock, a_key_of_another_kind_is_held_by_another)
     redlock_state state;
     real_command(NODES, "RPUSH", key, "element", NULL);
     refuse(face);
+    if (server_program_has(SERVER_SET_NX_GET))
+        held_result_says("held by readers, or not a lock: ");
+    held_refuse(face, key, REDLOCK_WAIT_MS(300), REDLOCK_TIMED_OUT); /* a waiter's script looks at the key */
+    held_result_says("the last attempt: not a lock: its key holds other data; choose another name: ");
+    ck_assert_str_eq(result.holder.token, "(not a string)");
     real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
     ck_assert_str_eq(state.node[0].token, "(not a string)");
     held_close(face); /* undoes what there is to undo */
     ck_assert(real_all_reply(&(struct real_number){{"LLEN", key}, 1, 1}));
     real_command(NODES, "DEL", key, NULL);
+}
+
+TEST(lock, a_lock_that_readers_hold_is_called_so)
+{
+    struct face *face = real_open(_i);
+    redlock_lock *lock = held_acquire(face, key, REAL_WITH(.shared = 1));
+    held_refuse(real_open(_i + 1), key, REDLOCK_WAIT_MS(300), REDLOCK_TIMED_OUT);
+    held_result_says("the last attempt: held by readers, for ");
+    ck_assert_str_eq(result.holder.token, "(shared)");
+    held_release(face, &lock);
 }
 
 /* --- A lock that one client passes to another by its token --- */

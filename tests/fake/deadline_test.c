@@ -141,8 +141,10 @@ static void prepare(const struct row *row)
         open_guarded();
     else if (!scene.client)
         (way == ATTACHED ? scene_attach : scene_connect)();
-    if (row->holder == THIS_CLIENT && !lock)
+    if (row->holder == THIS_CLIENT && !lock) {
         lock = scene_lock("stock");
+        scene_wait_for_sent_to(0, NODES, SENT_SET, 1);
+    }
     if (row->holder == OTHER_CLIENT)
         scene_hold_on(0, NODES, "stock");
     scene_each(0, FROZEN, fake_server_pause);

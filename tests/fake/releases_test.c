@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/client/client.h"
 #include "src/lock/undo.h"
 #include "src/node/script.h"
 
@@ -190,12 +191,12 @@ TEST(releases, releases_without_memory_for_a_command_leave_alone)
 
 TEST(releases, close_counts_each_lock_that_a_node_has_not_confirmed)
 {
-    scene.options.node_timeout_ms = 50;
     scene_attach();
     acquire_many(SOME);
     scene_hold_replies(0, 1, "EVALSHA");
     start_releases(SOME);
     expect(SOME, REDLOCK_OK);
+    scene.client->nodes->node[0].flight.patience = (struct quorum_patience){.least = 50 * QUORUM_MILLISECOND};
     scene_start_close(&late);
     scene_wait(&late);
     ck_assert_uint_eq(late.result.pending_undos, SOME);

@@ -470,6 +470,8 @@ TEST(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one)
 TEST_ROWS(events, node_that_connects_after_the_acquire_gets_the_lock_early, 2)
 {
     scene.options.ttl_ms = 10 * TTL_MS; /* the usual renewal follows too late for this test */
+    scene.options.node_timeout_ms =
+        PATIENCE_MS; /* behind a renewal that failed the node has to wait for the usual one */
     if (_i == 0) {
         fake_server_pause(scene.node[4]);
         scene_attach_only();

@@ -27,7 +27,7 @@
 #include "rules/random.h"
 #include "support/face.h"
 
-enum { WORKERS = 3, RESOURCES = 3, ASK_MS = 20, MAX_TTL_MS = 3000, WAIT_MS = 3000, START_MS = 4000 };
+enum { WORKERS = 3, RESOURCES = 3, ASK_MS = 20, MAX_TTL_MS = 3000, WAIT_MS = 3000, START_MS = 20000 };
 enum { MS = 1000000 };
 
 static int history;
@@ -249,7 +249,7 @@ static void exec_redlock(const struct worker *worker, char **argv)
 static void run_once(struct worker *worker, char **argv)
 {
     int status = 0;
-    plan(worker, START_MS); /* a busy machine takes seconds to start redlock run, and then the command */
+    plan(worker, START_MS); /* a busy machine takes many seconds to start redlock run, and then the command */
     pid_t child = fork();
     if (child == 0)
         exec_redlock(worker, argv);

@@ -20,6 +20,7 @@ enum { DEFAULT_COUNT = 5 };
 
 static long count = DEFAULT_COUNT;
 static const char *server; /* NULL: the default */
+static bool sentinels;
 
 static bool take(int id, const char *value)
 {
@@ -28,6 +29,8 @@ static bool take(int id, const char *value)
         return *value != '\0' ||
                (cli_misused("--server is empty; name a program, as in --server valkey-server"), false);
     }
+    if (id == 'S')
+        return sentinels = true;
     return cli_take_number("count", value, 1, REDLOCK_NODES_MAX, &count);
 }
 
@@ -104,7 +107,7 @@ static int run(const struct cli_arguments *arguments)
         return cli_misused("a command must follow --: redlock local -- CMD");
     if (argv[0] == NULL)
         return cli_misused("there is no command after --");
-    int status = cli_servers_start((unsigned)count, server, &servers);
+    int status = cli_servers_start((unsigned)count, sentinels, server, &servers);
     if (status != CLI_OK)
         return status;
     if (argv == shell_argv)
@@ -115,7 +118,8 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'n', "count", "NUMBER", "number of servers, 1 to 32 (5)"},
+    {'n', "count", "NUMBER", "number of nodes, 1 to 32 (5)"},
+    {'S', "sentinel", NULL, "each node is a master with a replica, behind three Sentinels"},
     {'s', "server", "PROGRAM", "the server to start (redis-server, or valkey-server)"},
     {0},
 };

@@ -23,9 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READY_WITHIN_MS = 20000, LOOK_MS = 10, ADDRESS_SIZE = 24 };
+enum { READY_WITHIN_MS = 20000, LOOK_MS = 10, SENTINELS = 3, ADDRESS_SIZE = 96 };
+
+/* The first server of a node is its master. Behind Sentinel the replica and the Sentinels follow. */
+enum part { MASTER, REPLICA, FIRST_SENTINEL, PARTS = FIRST_SENTINEL + SENTINELS };
 
 struct server {
+    enum part part;
+    int configuration; /* of a Sentinel, in memory */
     pid_t pid;
     int port_holder; /* a socket that reserves the port while it is open */
     int log;         /* in memory */
@@ -33,8 +38,8 @@ struct server {
 };
 
 struct cli_servers {
-    unsigned count;
-    struct server server[REDLOCK_NODES_MAX];
+    unsigned nodes_count, count; /* of nodes, and of their servers */
+    struct server server[REDLOCK_NODES_MAX * PARTS];
     char nodes[REDLOCK_NODES_MAX * ADDRESS_SIZE];
     char program[PATH_MAX]; /* valid from any directory */
     int directory;          /* their working directory: already removed, so that no file can be left in it */
@@ -92,38 +97,60 @@ static bool find_program(struct cli_servers *servers, const char *named)
     return length < (int)sizeof(servers->program);
 }
 
-static void execute(const char *program, const char *port)
+static void execute(const char *program, const struct server *server, const char *port, const char *master)
 {
-    execlp(program, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize",
-           "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
+    char configuration[32];
+
+    snprintf(configuration, sizeof(configuration), "/proc/self/fd/%d", server->configuration);
+    if (server->part >= FIRST_SENTINEL)
+        execlp(program, program, configuration, "--sentinel", (char *)NULL);
+    else if (server->part == REPLICA)
+        execlp(program, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+               "--daemonize", "no", "--loglevel", "notice", "--logfile", "", "--replicaof", "127.0.0.1", master,
+               (char *)NULL);
+    else
+        execlp(program, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+               "--daemonize", "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
 }
 
 /* In its own session, so that an interrupt at the terminal reaches only the user's command. */
 _Noreturn static void become(const struct cli_servers *servers, const struct server *server, pid_t parent)
 {
-    char port[16];
+    char port[16], master[16];
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     snprintf(port, sizeof(port), "%u", server->port);
+    snprintf(master, sizeof(master), "%u", server[-(int)server->part].port);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent && fchdir(servers->directory) == 0 && dup2(nothing, STDIN_FILENO) == STDIN_FILENO &&
         dup2(server->log, STDOUT_FILENO) == STDOUT_FILENO && dup2(server->log, STDERR_FILENO) == STDERR_FILENO)
-        execute(servers->program, port);
+        execute(servers->program, server, port, master);
     if (errno == ENOENT && strcmp(servers->program, default_program) == 0) {
-        execute("valkey-server", port);
+        execute("valkey-server", server, port, master);
         errno = ENOENT;
     }
     dprintf(server->log, "%s: %s\n", servers->program, strerror(errno));
     _exit(CLI_NOT_FOUND);
 }
 
-static bool start(struct cli_servers *servers, struct server *server)
+/* It cannot save what it learns, and goes on without. */
+static bool configure(struct server *server, unsigned node)
+{
+    server->configuration = memfd_create("sentinel.conf", 0);
+    return server->configuration >= 0 &&
+           dprintf(server->configuration,
+                   "port %u\nbind 127.0.0.1\nsentinel monitor m%u 127.0.0.1 %u 2\n"
+                   "sentinel down-after-milliseconds m%u 1000\nsentinel failover-timeout m%u 5000\n",
+                   server->port, node, server[-(int)server->part].port, node, node) > 0;
+}
+
+static bool start(struct cli_servers *servers, struct server *server, unsigned node)
 {
     pid_t parent = getpid();
 
     server->log = memfd_create("log", MFD_CLOEXEC);
-    if (server->log < 0 || !reserve_port(server))
+    if (server->log < 0 || !reserve_port(server) || (server->part >= FIRST_SENTINEL && !configure(server, node)))
         return false;
     server->pid = fork();
     if (server->pid == 0)
@@ -134,16 +161,22 @@ static bool start(struct cli_servers *servers, struct server *server)
 static void list(struct cli_servers *servers)
 {
     size_t length = 0;
+    unsigned parts = servers->count / servers->nodes_count;
 
-    for (unsigned i = 0; i < servers->count; i++)
-        length += (size_t)snprintf(servers->nodes + length, sizeof(servers->nodes) - length, "%s127.0.0.1:%u",
-                                   i > 0 ? "," : "", servers->server[i].port);
+    for (unsigned i = 0; i < servers->count; i += parts) {
+        const struct server *server = &servers->server[i];
+        length += (size_t)snprintf(
+            servers->nodes + length, sizeof(servers->nodes) - length,
+            parts == 1 ? "%s127.0.0.1:%u" : "%ssentinel://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/m%u", i > 0 ? "," : "",
+            server[parts == 1 ? 0 : FIRST_SENTINEL].port, server[parts == 1 ? 0 : FIRST_SENTINEL + 1].port,
+            server[parts == 1 ? 0 : FIRST_SENTINEL + 2].port, i / parts + 1);
+    }
 }
 
 static bool start_all(struct cli_servers *servers)
 {
     for (unsigned i = 0; i < servers->count; i++)
-        if (!start(servers, &servers->server[i]))
+        if (!start(servers, &servers->server[i], i / (servers->count / servers->nodes_count) + 1))
             return false;
     list(servers);
     return true;
@@ -212,7 +245,7 @@ static int trust(struct cli_servers *servers, redlock_client *client)
 
     for (int waited_ms = 0; waited_ms < READY_WITHIN_MS; waited_ms += LOOK_MS) {
         redlock_trust(client, NULL, &result);
-        if (result.granted == servers->count)
+        if (result.granted == servers->nodes_count)
             return CLI_OK;
         if ((dead = find_dead(servers)) != NULL)
             return say_last_words(servers, dead), CLI_SYSTEM;
@@ -239,16 +272,18 @@ static int await(struct cli_servers *servers)
     return status;
 }
 
-int cli_servers_start(unsigned count, const char *program, struct cli_servers **servers)
+int cli_servers_start(unsigned count, bool sentinels, const char *program, struct cli_servers **servers)
 {
+    unsigned parts = sentinels ? PARTS : 1;
     struct cli_servers *made = calloc(1, sizeof(*made));
     int status = CLI_OK;
 
     if (made == NULL)
         return fail("out of memory");
-    *made = (struct cli_servers){.directory = -1, .count = count};
-    for (unsigned i = 0; i < count; i++)
-        made->server[i] = (struct server){.port_holder = -1, .log = -1};
+    *made = (struct cli_servers){.directory = -1, .nodes_count = count, .count = count * parts};
+    for (unsigned i = 0; i < made->count; i++)
+        made->server[i] =
+            (struct server){.part = (enum part)(i % parts), .configuration = -1, .port_holder = -1, .log = -1};
     if (!make_directory(made))
         status = CLI_SYSTEM;
     else if (!find_program(made, choose_program(program)) || !start_all(made))
@@ -272,6 +307,8 @@ static void end(struct server *server)
     }
     if (server->log >= 0)
         close(server->log);
+    if (server->configuration >= 0)
+        close(server->configuration);
     if (server->port_holder >= 0)
         close(server->port_holder);
 }

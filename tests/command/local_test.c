@@ -31,6 +31,15 @@ TEST(no_nodes, its_nodes_can_be_locked_at_once)
     program_prints(program_shell("$R local -n 5 -- $R run --timeout 10s x -- echo ran"), "ran\n");
 }
 
+/* The Sentinels know the nodes' masters. */
+TEST(no_nodes, its_nodes_can_be_behind_sentinels)
+{
+    program_prints(
+        program_shell("$R local -n 2 --sentinel -- sh -c 'case $REDLOCK_NODES in sentinel://*/m1,sentinel://*/m2)"
+                      " \"$0\" run --timeout 10s x -- echo ran; esac' $R"),
+        "ran\n");
+}
+
 TEST(no_nodes, it_exits_as_its_command_does)
 {
     struct program *program = start(2, "exit 7");

@@ -370,8 +370,8 @@ typedef struct redlock_acquire_options {
     size_t also_count;                /* matter, a repeated name counts once; REDLOCK_RESOURCES_MAX in all */
     uint32_t permits;                 /* the resource is a semaphore with this number of permits, the same in all
                                          clients (to resize it: redlock_acquire(3)); each acquire takes one. 0: a lock.
-                                         Not with shared, fence or also. A semaphore and a lock of the same name do not
-                                         exclude each other */
+                                         Not with shared, fence, or also without any. A semaphore and a lock of the
+                                         same name do not exclude each other */
     uint32_t shared;                  /* 1: a reader: excludes writers, not other readers. A shared lock cannot be
                                          upgraded, because two readers that wanted it would wait for each other:
                                          release it, then acquire the exclusive lock */
@@ -382,13 +382,18 @@ typedef struct redlock_acquire_options {
                                          then. At most max_ttl_ms, or a day without the guard. A lock that is lost, not
                                          released (a crash), or released by its token ends as without this option. Of
                                          acquires that re-enter a lock the latest end counts. 0: none */
+    uint32_t any;                     /* 1: the resource and `also` are alternatives: the lock is on the first of them
+                                         that this acquire gets (redlock_lock_resource()), and nothing is left on the
+                                         others. It waits for each as an acquire of its own, in statistics and
+                                         operations_max too. With a wait_ms of 0, acquires that try the same
+                                         alternatives at the same moment may all fail */
 } redlock_acquire_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
     { REDLOCK_STRUCT_SIZE(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0,   \
-      0, 0, 0 }
+      0, 0, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus

@@ -666,6 +666,7 @@ struct acquire_options {
     bool shared = false;           /* a reader: excludes writers, not other readers */
     unsigned permits = 0;          /* the resource is a semaphore with this number of permits; each acquire takes one */
     std::vector<std::string> also; /* further resources: the lock covers all or none */
+    bool any = false;              /* they are alternatives: the lock is on the first that is free, see resource() */
     bool keep_waiting = false;
     const void *owner = nullptr; /* which acquires re-enter the lock; null: those of the calling thread */
     redlock::reentry reentry = redlock::reentry::by_owner;
@@ -1115,6 +1116,7 @@ class native_acquire_options
             also_.push_back({name.data(), name.size()});
         native.also = also_.data();
         native.also_count = also_.size();
+        native.any = options.any ? 1 : 0;
         native.keep_waiting = options.keep_waiting ? 1 : 0;
         native.owner = options.owner;
         native.reentry = static_cast<std::uint32_t>(options.reentry);

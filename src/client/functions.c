@@ -252,11 +252,16 @@ int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callbac
     return start(&rl_ready, ON_CLIENT(.wait_ms = wait_ms, NO_LIMITS), to_result(callback, arg));
 }
 
+static const struct rl_operation_type *acquire_type(const redlock_acquire_options *options)
+{
+    return options->any ? &rl_acquire_any : &rl_acquire;
+}
+
 int redlock_acquire(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                     redlock_lock **lock, redlock_result *result)
 {
     const redlock_acquire_options known = rl_options_known(options);
-    return wait_for(&rl_acquire, ON_RESOURCE(.options = &known, LIMITS_OF(known)),
+    return wait_for(acquire_type(&known), ON_RESOURCE(.options = &known, LIMITS_OF(known)),
                     (struct wanted){.result = result, .lock = lock});
 }
 
@@ -264,7 +269,7 @@ int redlock_acquire_async(redlock_client *client, const char *resource, const re
                           redlock_acquire_callback callback, void *arg)
 {
     const redlock_acquire_options known = rl_options_known(options);
-    return start(&rl_acquire, ON_RESOURCE(.options = &known, LIMITS_OF(known)), to_lock(callback, arg));
+    return start(acquire_type(&known), ON_RESOURCE(.options = &known, LIMITS_OF(known)), to_lock(callback, arg));
 }
 
 int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,

@@ -137,12 +137,21 @@ static struct rl_operation *operation_create(const struct rl_operation_type *typ
 int rl_operation_start(const struct rl_operation_type *type, const struct rl_arguments *arguments,
                        struct rl_callback callback)
 {
+    struct rl_operation *ignored;
+    return rl_operation_start_known(type, arguments, callback, &ignored);
+}
+
+int rl_operation_start_known(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                             struct rl_callback callback, struct rl_operation **started)
+{
     redlock_client *client = arguments->client;
+    *started = NULL;
     if (!type->is_release && client->operations.count >= client->core.options.operations_max) {
         rl_log(&client->core, REDLOCK_LOG_ERROR, "%s", RL_TOO_MANY_OPERATIONS);
         return REDLOCK_INVALID;
     }
     struct rl_operation *operation = operation_create(type, arguments, callback);
+    *started = operation;
     if (operation)
         operation_begin(operation, arguments);
     else if (type->abandon)

@@ -96,8 +96,8 @@ struct rl_operation_type {
     void (*drop)(struct rl_operation *operation);
 };
 
-extern const struct rl_operation_type rl_ready, rl_acquire, rl_adopt, rl_extend, rl_release, rl_release_token, rl_trust,
-    rl_inspect, rl_query, rl_scan, rl_watch;
+extern const struct rl_operation_type rl_ready, rl_acquire, rl_acquire_any, rl_adopt, rl_extend, rl_release,
+    rl_release_token, rl_trust, rl_inspect, rl_query, rl_scan, rl_watch;
 
 /* The deadline and the cancellation, which most operations do not have, come last: with many operations in flight each
  * cache line of one is a miss. */
@@ -135,6 +135,11 @@ struct rl_operations {
  * memory. */
 int rl_operation_start(const struct rl_operation_type *type, const struct rl_arguments *arguments,
                        struct rl_callback callback);
+
+/* The same for an operation that starts others: *operation is set before the start. It may complete in it, but is freed
+ * only after its callback. */
+int rl_operation_start_known(const struct rl_operation_type *type, const struct rl_arguments *arguments,
+                             struct rl_callback callback, struct rl_operation **operation);
 
 /* Keeps the votes of the round, which has failed, for the result of a wait that ends during a later one. */
 void rl_operation_keep_votes(struct rl_operation *operation);

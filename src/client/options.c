@@ -272,10 +272,12 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->permits > REDLOCK_PERMITS_MAX)
         return rl_result_fail(result, REDLOCK_INVALID, "permits is %u; it must be at most %d", options->permits,
                               REDLOCK_PERMITS_MAX);
-    if (options->permits && (options->shared || options->fence || options->also_count))
+    if (options->any > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "any is %u; it must be 0 or 1", options->any);
+    if (options->permits && (options->shared || options->fence || (options->also_count && !options->any)))
         return rl_result_fail(
             result, REDLOCK_INVALID,
-            "permits cannot be combined with shared, fence or also: a semaphore has many holders in no order");
+            "permits cannot be combined with shared, fence, or also without any: a semaphore has many holders in no order");
     if (options->shared > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "shared is %u; it must be 0 or 1", options->shared);
     if (options->fence > 1)

@@ -288,6 +288,13 @@ void rl_lease_give(redlock_lock *lock)
         rl_leases_notice(lock->lease, lock->pending);
 }
 
+void rl_lease_take_back(redlock_lock *lock)
+{
+    assert(lock->given && !lock->event);
+    lock->given = false;
+    atomic_store(&lock->delivery, (unsigned char)RL_ON_ITS_WAY);
+}
+
 bool rl_lease_deliver(redlock_lock *lock, enum rl_delivery as)
 {
     unsigned char state = RL_ON_ITS_WAY;

@@ -157,6 +157,9 @@ redlock_lock *rl_lease_share(struct rl_lease *lease, const struct rl_lease_terms
 /* The acquire's callback is about to receive the handle: events may be reported from now on. */
 void rl_lease_give(redlock_lock *lock);
 
+/* Undoes this, before an event was reported: another operation will give the handle to the caller. */
+void rl_lease_take_back(redlock_lock *lock);
+
 /* Delivers or recalls a handle that is on its way; any thread. true: it is, or was, delivered. */
 bool rl_lease_deliver(redlock_lock *lock, enum rl_delivery as);
 

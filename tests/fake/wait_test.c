@@ -895,4 +895,143 @@ TEST(readers, a_reader_that_acquired_leaves_the_queue_where_the_reply_was_late)
     ck_assert_status(scene_wait(&writer), REDLOCK_OK);
 }
 
+/* --- Any of several locks --- */
+
+SCENE_CASE(any, five_nodes);
+
+static const redlock_name two[] = {{"two", 3}};
+
+static void start_any(void)
+{
+    options.any = 1;
+    options.also = two;
+    options.also_count = 1;
+    scene_start_acquire(&answer, "one", &options);
+}
+
+static void hold_both(void)
+{
+    scene_hold_on(0, 3, "one");
+    scene_hold_on(0, 3, "two");
+}
+
+static void let_go_of(const char *name)
+{
+    scene_let_go_on(0, 3, name);
+    for (unsigned i = 0; i < 3; i++)
+        scene_call_waiters(i, name);
+}
+
+static bool no_node_has(const char *key)
+{
+    bool has = false;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        has = has || scene_has_key(i, key);
+    return !has;
+}
+
+TEST_ROWS(any, the_first_that_is_free_ends_the_wait, 2)
+{
+    const char *freed = _i ? "one" : "two";
+    struct scene_events events = {0};
+    options.event = scene_note_event;
+    options.event_arg = &events;
+    scene_attach();
+    hold_both();
+    start_any();
+    scene_wait_for_sent(0, SENT_WAIT, 2);
+    ck_assert_uint_eq(answer.callbacks, 0);
+    let_go_of(freed);
+    assert_acquired();
+    ck_assert_str_eq(redlock_lock_resource(answer.lock, NULL), freed);
+    ck_assert_uint_eq(redlock_lock_resources(answer.lock), 1);
+    ck_assert_int_gt(answer.result.validity_ms, 0);
+    ck_assert_uint_ge(answer.result.granted, 3);
+    scene_until(no_node_has(_i ? "two:redlock:queue" : "one:redlock:queue"));
+    ck_assert_uint_eq(events.count, 0);
+    static struct answer closed;
+    ck_assert_status(scene_close(&closed), REDLOCK_OK);
+    ck_assert_uint_eq(events.lost, 1);
+    ck_assert_int_eq(events.loss[0], REDLOCK_LOSS_CLOSED);
+}
+
+/* Both majorities grant in one turn of the loop. at_least_ms is for the lock that the caller has. */
+TEST(any, a_second_lock_is_given_up)
+{
+    options.at_least_ms = 20000;
+    scene_attach();
+    scene_hold_replies(0, 5, "SET");
+    start_any();
+    scene_wait_for_sent_to(0, 5, SENT_SET, 2);
+    scene_calm(0, 5);
+    assert_acquired();
+    bool is_one = strcmp(redlock_lock_resource(answer.lock, NULL), "one") == 0;
+    scene_until(no_node_has(is_one ? "two" : "one"));
+    scene_assert_key(0, 3, is_one ? "one" : "two", true);
+    ck_assert_uint_eq(scene_statistics().acquires[0], 2);
+    ck_assert_uint_eq(scene_statistics().locks_held, 1);
+    scene.keys_may_stay = true; /* of the lock, for at_least_ms */
+}
+
+static void cancel_any(void)
+{
+    redlock_cancel(scene.cancellation);
+}
+
+static void close_any(void)
+{
+    static struct answer closed;
+    ck_assert_status(scene_close(&closed), REDLOCK_OK);
+}
+
+static void let_time_pass(void)
+{
+}
+
+static const struct {
+    void (*end)(void);
+    int64_t wait_ms;
+    int status, cause;
+} any_ends[] = {
+    {cancel_any, REDLOCK_FOREVER, REDLOCK_CANCELLED, REDLOCK_CANCELLED},
+    {close_any, REDLOCK_FOREVER, REDLOCK_CANCELLED, REDLOCK_CANCELLED},
+    {let_time_pass, 200, REDLOCK_TIMED_OUT, REDLOCK_HELD},
+};
+
+TEST_ROWS(any, a_wait_that_ends_without_a_lock_leaves_nothing, ROWS(any_ends))
+{
+    scene_attach();
+    hold_both();
+    options.wait_ms = any_ends[_i].wait_ms;
+    options.cancellation = scene_cancellation();
+    start_any();
+    if (any_ends[_i].wait_ms == REDLOCK_FOREVER)
+        scene_wait_for_sent(0, SENT_WAIT, 2);
+    any_ends[_i].end();
+    ck_assert_status(scene_wait(&answer), any_ends[_i].status);
+    ck_assert_int_eq(answer.result.cause, any_ends[_i].cause);
+    ck_assert_ptr_null(answer.lock);
+    scene_let_go_on(0, 3, "one");
+    scene_let_go_on(0, 3, "two");
+    scene_until(no_node_has("one:redlock:queue") && no_node_has("two:redlock:queue"));
+}
+
+TEST(any, what_can_never_be_granted_ends_the_wait_for_the_others)
+{
+    static struct answer reader;
+    scene.options.operations_max = 3;
+    scene_attach();
+    options.owner = &options;
+    ck_assert_status(scene_acquire(&reader, "one", SCENE_WITH(.owner = &options, .shared = 1)), REDLOCK_OK);
+    start_any();
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "holds it shared");
+    scene_until(no_node_has("two"));
+    scene.client->core.options.operations_max = 2; /* itself, and one more */
+    start_any();
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "operations_max");
+    ck_assert_status(scene_release(&reader, &reader.lock), REDLOCK_OK);
+}
+
 TEST_PROGRAM("waiting")

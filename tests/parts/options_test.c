@@ -352,6 +352,7 @@ static const struct {
     {"permits cannot be combined", {.permits = 1, .shared = 1}},
     {"permits cannot be combined", {.permits = 1, .fence = 1}},
     {"permits cannot be combined", {.permits = 1, .also_count = 1}},
+    {"any is 2; it must be 0 or 1", {.any = 2}},
     {"cap_ms is 699, shorter than the ttl of 700 ms", {.cap_ms = 699}},
     {"cap_ms is 1999, shorter than the ttl of 2000 ms", {.cap_ms = 1999, .ttl_ms = 2000}},
     {"at_least_ms is 30001; it must be from 0 to 30000, the deployment's max_ttl_ms", {.at_least_ms = 30001}},

@@ -342,9 +342,10 @@ static int explain_failure(redlock_client *client, const struct cli_acquire *how
                 redlock_result_text(result));
         return CLI_SYSTEM;
     }
+    *hint = '\0';
     if (status == CLI_NOT_OBTAINED)
         name_obstacle(client, how, hint);
-    else
+    else if (strstr(redlock_result_text(result), "; redlock doctor ") == NULL)
         name_remedy(client, status, hint);
     (status == CLI_NOT_OBTAINED ? cli_notice : cli_say)("%s not acquired: %s%s", cli_acquire_names(how, names),
                                                         redlock_result_text(result), hint);

@@ -308,6 +308,16 @@ static void add_status(struct text *text, const redlock_result *result, int stat
         add(text, ", for %.1f s unless extended", (double)result->remaining_ms / 1000);
 }
 
+static bool is_any_refused_by_acl(const redlock_result *result)
+{
+    for (unsigned i = 0; i < result->nodes; i++)
+        if (result->node[i].outcome == REDLOCK_NODE_REFUSED &&
+            (strstr(result->node[i].text, "NOPERM ") || strstr(result->node[i].text, "ACL failure") ||
+             strstr(result->node[i].text, "The user executing")))
+            return true;
+    return false;
+}
+
 const char *redlock_result_text(redlock_result *result)
 {
     if (!result)
@@ -329,6 +339,8 @@ const char *redlock_result_text(redlock_result *result)
         add_class(&text, result, outcome, &separator);
     if (was_any_node_sent_to(result))
         add_class(&text, result, REDLOCK_NODE_PENDING, &separator);
+    if (is_any_refused_by_acl(result))
+        add(&text, "; redlock doctor names the rights to grant");
     if (result->kept_releases)
         add(&text, "; %u node%s the release when connected again", result->kept_releases,
             result->kept_releases == 1 ? " gets" : "s get");

@@ -1,6 +1,7 @@
 #include "src/lock/vote.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "quorum/fence.h"
 #include "src/lock/held_by.h"
@@ -85,7 +86,12 @@ void rl_vote_note_reply(struct rl_round *round, unsigned node, const redisReply 
     if (reply->type != REDIS_REPLY_ERROR && !round->text)
         return;
     rl_reply_text(reply, text, sizeof text); /* "" for another reply: it replaces the text of the timeout before it */
-    rl_round_note(round, node, "%s", text);
+    bool is_nameless = rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED && !strstr(text, "' command");
+    rl_round_note(round, node, "%s%s",
+                  !is_nameless                       ? ""
+                  : round->command == RL_COMMAND_SET ? "SET: "
+                                                     : "in a script: ",
+                  text);
 }
 
 static void note_reply(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)

@@ -80,14 +80,13 @@ static void take_server(struct rl_node *node, const redisReply *reply)
     judge_version(node);
 }
 
-/* Redis and Valkey name the mode differently. false: a Sentinel, which has no keys; the connection has ended. */
+/* Redis, Valkey and Redict name the mode differently. false: a Sentinel, which has no keys; the connection has ended. */
 static bool is_data_server(struct rl_node *node, const redisReply *reply)
 {
+    static const char *const names[] = {"redis_mode", "server_mode", "redict_mode"};
     char mode[16] = "";
-    if (reply->type == REDIS_REPLY_STRING)
-        rl_reply_info(reply, "redis_mode", mode, sizeof mode);
-    if (reply->type == REDIS_REPLY_STRING && !mode[0])
-        rl_reply_info(reply, "server_mode", mode, sizeof mode);
+    for (size_t i = 0; i < sizeof names / sizeof *names && reply->type == REDIS_REPLY_STRING && !mode[0]; i++)
+        rl_reply_info(reply, names[i], mode, sizeof mode);
     if (strcmp(mode, "sentinel") != 0)
         return true;
     rl_node_break(node, true, "it is a Sentinel, which keeps no locks");

@@ -174,17 +174,18 @@ TEST_ROWS(steps, old_server_is_refused_by_name_and_version, 2 * ROWS(old_version
     ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* the client does not reconnect */
 }
 
-/* Redis names the mode redis_mode, Valkey 9 server_mode. A Sentinel knows no SELECT, and refuses a password. */
-TEST_ROWS(steps, sentinel_is_recognised, 2)
+static const char *const modes[] = {"redis_mode", "server_mode", "redict_mode"}; /* also of Valkey 9, and of Redict */
+
+/* A Sentinel knows no SELECT, and refuses a password. */
+TEST_ROWS(steps, sentinel_is_recognised, ROWS(modes))
 {
     scene.options.database = 3;
     scene.options.password = SCENE_SECRET;
     fake_server_refuse(scene.node[0], "SELECT", 0, "-ERR unknown command 'SELECT', with args beginning with: '3' \r\n");
     fake_server_refuse(scene.node[0], "AUTH", 0,
                        "-ERR AUTH <password> called without any password configured for the default user.\r\n");
-    if (_i)
-        fake_server_set_info(scene.node[0], "redis_mode", "");
-    fake_server_set_info(scene.node[0], _i ? "server_mode" : "redis_mode", "sentinel");
+    fake_server_set_info(scene.node[0], "redis_mode", "");
+    fake_server_set_info(scene.node[0], modes[_i], "sentinel");
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
     ck_assert_has(answer.result.node[0].text, "it is a Sentinel");

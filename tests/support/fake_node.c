@@ -52,7 +52,8 @@ static void set_field(struct fake_node *node, const char *section, const char *n
 
 void fake_node_set_info(struct fake_node *node, const char *field, const char *value)
 {
-    set_field(node, strstr(field, "server") || strstr(field, "_version") ? "Server" : "Others", field, value);
+    bool is_of_server = strstr(field, "server") || strstr(field, "_version") || strstr(field, "_mode");
+    set_field(node, is_of_server ? "Server" : "Others", field, value);
 }
 
 void fake_node_new_run_id(struct fake_node *node)

@@ -165,7 +165,7 @@ def link(target, file, mutant, directory):
     if replaced == command: # before the archive, the mutant takes the place of the object in it
         replaced = command.replace(' src/libredlock.a', f' {mutant} src/libredlock.a', 1)
     replaced = replaced.replace(f' -o {target} ', f' -o {program} ', 1)
-    return program if replaced != command and run(replaced, 300)[0] == 0 else None
+    return program if replaced != command and run(replaced, 300)[0] == 0 else None # a changed name, for one
 
 
 def fails(test, program, seconds, directory):
@@ -204,7 +204,9 @@ def judge(file, line, new, directory):
         program = os.path.join(options.build, test.target)
         if not (file.startswith('cli/') and 'servers' in test.labels):
             program = link(test.target, file, mutant, directory)
-        if program and fails(test, program, 30 + 3 * seconds, directory):
+        if not program:
+            return 'no object'
+        if fails(test, program, 30 + 3 * seconds, directory):
             return test.name
     return 'survived'
 

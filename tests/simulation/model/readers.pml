@@ -1,0 +1,134 @@
+/*
+ * Readers with different ttls, for spin to look at all that can happen. scripts/model.sh runs it.
+ *
+ * A node keeps the end of each reader, and one expiry for them all. Two readers enter, extend with another ttl and leave, and a writer acquires the lock as
+ * soon as a majority of the nodes has no reader. A command reaches each node as late as it likes. The reply to an extension may be lost: the reader
+ * then relies on the end that it had before. Time goes by in ticks; a validity is one tick shorter than the ttl.
+ *
+ * A writer never holds the lock beside a reader, because of three rules. Each can be turned off, and then one does:
+ * ENTER   a reader that enters does not shorten the expiry
+ * LONGER  an extension does not shorten the reader's end
+ * LEAVE   a reader that leaves sets the expiry to the last end of the readers that stay
+ */
+#ifndef ENTER
+#define ENTER 1
+#endif
+#ifndef LONGER
+#define LONGER 1
+#endif
+#ifndef LEAVE
+#define LEAVE 1
+#endif
+
+#define NODES  3
+#define QUORUM 2
+#define LONG   4
+#define SHORT  2
+#define TICKS  3
+
+#define AT(r, n)  ((r) * NODES + (n))
+#define MAX(a, b) ((a) > (b) -> (a) : (b))
+
+byte lasts[2 * NODES]; /* ticks that the reader's entry lasts */
+byte expiry[NODES];    /* ticks that the key lasts, with all entries */
+bool writer[NODES];
+byte wanted[2 * NODES]; /* on the way: the ttl of an entry or extension */
+bool leaving[2 * NODES];
+byte valid[2], valid_writer, ticks;
+byte began[2];
+bool entered[2];
+
+inline check() {
+  assert(valid_writer == 0 || (valid[0] == 0 && valid[1] == 0))
+}
+
+/* A reader's command arrives. */
+inline execute(r, n) {
+  if
+  :: leaving[AT(r, n)] ->
+     leaving[AT(r, n)] = false;
+     wanted[AT(r, n)] = 0;
+     if
+     :: lasts[AT(r, n)] > 0 ->
+        lasts[AT(r, n)] = 0;
+        expiry[n] = (LEAVE || lasts[AT(1 - (r), n)] == 0 -> lasts[AT(1 - (r), n)] : 1) /* 1: an end that is no reader's */
+     :: else
+     fi
+  :: else ->
+     if
+     :: !writer[n] && (lasts[AT(r, n)] > 0 || !entered[r]) ->
+        lasts[AT(r, n)] = (LONGER -> MAX(lasts[AT(r, n)], wanted[AT(r, n)]) : wanted[AT(r, n)]);
+        expiry[n] = (ENTER -> MAX(expiry[n], lasts[AT(r, n)]) : lasts[AT(r, n)])
+     :: else
+     fi;
+     wanted[AT(r, n)] = 0
+  fi
+}
+
+active [NODES] proctype Node() {
+  byte n = _pid;
+end:
+  do
+  :: d_step { wanted[AT(0, n)] > 0 || leaving[AT(0, n)] -> execute(0, n) }
+  :: d_step { wanted[AT(1, n)] > 0 || leaving[AT(1, n)] -> execute(1, n) }
+  od
+}
+
+#define HAS(r, n)   (lasts[AT(r, n)] > 0 && wanted[AT(r, n)] == 0 && expiry[n] > 0)
+#define HAS_MOST(r) (HAS(r, 0) + HAS(r, 1) + HAS(r, 2) >= QUORUM)
+#define IDLE(r)     (!wanted[AT(r, 0)] && !wanted[AT(r, 1)] && !wanted[AT(r, 2)])
+
+/* A reader that gets no majority in time does nothing more; its entries end. */
+active [2] proctype Reader() {
+  byte r = _pid - NODES;
+  byte n, ends;
+end:
+  d_step {
+    ends = (r == 0 -> LONG : SHORT) - 1;
+    for (n : 0 .. NODES - 1) { wanted[AT(r, n)] = ends + 1 };
+    began[r] = ticks;
+    n = 0
+  };
+  d_step { HAS_MOST(r) && ends > ticks - began[r] -> entered[r] = true; valid[r] = ends - (ticks - began[r]); check() };
+  d_step { valid[r] > 0 && IDLE(r) -> /* extends with the other ttl; the replies are lost */
+    for (n : 0 .. NODES - 1) { wanted[AT(r, n)] = (r == 0 -> SHORT : LONG) };
+    n = 0
+  };
+  d_step { valid[r] > 0 && IDLE(r) ->
+    valid[r] = 0;
+    for (n : 0 .. NODES - 1) { leaving[AT(r, n)] = true };
+    n = 0
+  }
+}
+
+/* Gets the lock at once, or leaves nothing. */
+active proctype Writer() {
+  byte n;
+end:
+  d_step { (expiry[0] == 0) + (expiry[1] == 0) + (expiry[2] == 0) >= QUORUM ->
+    for (n : 0 .. NODES - 1) { writer[n] = (expiry[n] == 0) };
+    n = 0;
+    valid_writer = TICKS;
+    check()
+  }
+}
+
+active proctype Time() {
+  byte i;
+end:
+  do
+  :: d_step { ticks < TICKS ->
+       ticks++;
+       for (i : 0 .. 2 * NODES - 1) { lasts[i] = (lasts[i] > 0 -> lasts[i] - 1 : 0) };
+       for (i : 0 .. NODES - 1) {
+         expiry[i] = (expiry[i] > 0 -> expiry[i] - 1 : 0);
+         lasts[AT(0, i)] = (expiry[i] > 0 -> lasts[AT(0, i)] : 0);
+         lasts[AT(1, i)] = (expiry[i] > 0 -> lasts[AT(1, i)] : 0)
+       };
+       i = 0;
+       valid[0] = (valid[0] > 0 -> valid[0] - 1 : 0);
+       valid[1] = (valid[1] > 0 -> valid[1] - 1 : 0);
+       valid_writer = (valid_writer > 0 -> valid_writer - 1 : 0)
+     }
+  od
+}

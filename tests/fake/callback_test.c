@@ -268,6 +268,38 @@ TEST_ROWS(closing, a_close_ends_each_kind_of_operation, OPERATIONS)
     ck_assert_uint_lt(answer.place, closed.place);
 }
 
+static struct answer begun_in_close;
+static int late_status;
+
+static void acquire_another(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    scene_acquired(client, lock, result, arg);
+    late_status =
+        redlock_acquire_async(client, "late", REDLOCK_WAIT_MS(SCENE_SOON_MS), scene_acquired, &begun_in_close);
+}
+
+/* In the close of an attached client; in redlock_close_async() and in redlock_close() of one with its own thread. It
+ * would end after the last callback. */
+TEST_ROWS(closing, an_acquire_in_a_callback_of_the_close_is_refused, 3)
+{
+    memset(&begun_in_close, 0, sizeof begun_in_close);
+    late_status = REDLOCK_OK;
+    _i == 0 ? scene_attach() : scene_connect();
+    scene_hold_on(0, scene.nodes, "stock");
+    scene_start_acquire_then(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), acquire_another);
+    scene_wait_for_sent_to(0, scene.nodes, SENT_SET, 1);
+    if (_i == 2) {
+        ck_assert_status(redlock_close(&scene.client, NULL, &closed.result), REDLOCK_OK);
+        scene.connected = NULL;
+    } else {
+        ck_assert_status(scene_close(&closed), REDLOCK_OK);
+    }
+    ck_assert_answer(&answer, REDLOCK_CANCELLED);
+    ck_assert_status(late_status, REDLOCK_INVALID);
+    ck_assert_uint_eq(begun_in_close.callbacks, 0);
+    scene_let_go_on(0, scene.nodes, "stock");
+}
+
 /* --- An operation whose end ends another --- */
 
 static struct rl_operation *begun[3];

@@ -37,7 +37,8 @@ def manifest():
     (container,) = pod["containers"]
     command = container["command"]
     least = int(command[command.index("--at-least") + 1].rstrip("s"))
-    assert spec["startingDeadlineSeconds"] < least, "a late run would be a second one"
+    wait = int(command[command.index("-w") + 1])
+    assert spec["startingDeadlineSeconds"] + wait < least, "a late run would be a second one"
     assert pod["terminationGracePeriodSeconds"] > 2, "less than --grace"
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     assert {"REDLOCK_NODES", "REDLOCK_PASSWORD_FILE"} == {variable["name"] for variable in container["env"]}

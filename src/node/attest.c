@@ -339,7 +339,8 @@ static void take_marker(struct rl_node *node, struct rl_proof *proof, const stru
         return;
     }
     enum quorum_proof proven = judge(node, proof, answer);
-    if (proven == QUORUM_LOOK_AGAIN) { /* the look decides about grants whose proof has arrived already */
+    /* The look decides about grants whose proof has arrived already. */
+    if (proven == QUORUM_LOOK_AGAIN) {
         if (send_all(node, proof, QUORUM_FOR_LOOK, rl_now()))
             return;
         proven = QUORUM_NOT_PROVEN;

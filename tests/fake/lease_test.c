@@ -317,18 +317,18 @@ TEST(release, a_release_waits_for_nodes_that_are_late)
 /* The host blocks the loop: the library's timers expire meanwhile, and nothing runs that could be awaited. */
 static void stall_loop(unsigned ms)
 {
-    const struct timespec pause = {.tv_nsec = ms * 1000000L};
+    const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
     nanosleep(&pause, NULL);
 }
 
 /* Also if the loop was blocked, and the node's timeout and the silence limit expire in one turn. */
 TEST_ROWS(release, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection, 2)
 {
-    scene.options.silence_limit_ms = 200;
+    scene.options.silence_limit_ms = 1000; /* far above the timeout, if the machine is late */
     pause_majority();
     scene_start_release(&answer, &lock);
     scene_turn();
-    stall_loop(_i ? 300 : 0);
+    stall_loop(_i ? 1100 : 0);
     ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.timed_out, 3);
     scene_each(0, 3, fake_server_resume);

@@ -134,7 +134,7 @@ static const struct {
      .remedy = "write sentinel:// with all Sentinels and the name of the master, or list the servers that it watches"},
     {.rule = {.command = "EVAL", .skip = true, .reply = "-MOVED 15495 10.0.0.9:6379\r\n"},
      .text = "MOVED 15495 10.0.0.9:6379",
-     .remedy = "another server of its cluster has the slot of the lock's keys: list that one, as the text names it"},
+     .remedy = "another server of its cluster has the slot of the lock's keys: list the cluster, as cluster://HOST"},
 };
 
 TEST_ROWS(no_nodes, strangers_are_recognised, ROWS(strangers))

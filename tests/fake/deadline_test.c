@@ -78,6 +78,21 @@ static int run_inspect(void)
     return finish(redlock_inspect_async(scene.client, "stock", 0, &limits, scene_completed, &answer));
 }
 
+static void scan_found(const redlock_found *found, void *arg)
+{
+    (void)arg;
+    ck_abort_msg("found %s", found->resource.bytes);
+}
+
+/* It asks one node, here one that is not frozen: prepare() holds its reply back. */
+static int run_scan(void)
+{
+    if (way == BLOCKING)
+        return redlock_scan(scene.client, NODES - 1, NULL, scan_found, NULL, &limits, &answer.result);
+    return finish(
+        redlock_scan_async(scene.client, NODES - 1, NULL, scan_found, NULL, &limits, scene_completed, &answer));
+}
+
 static int run_close(void)
 {
     if (way == BLOCKING)
@@ -98,7 +113,7 @@ static const struct row {
     {"release", run_release, THIS_CLIENT, true}, {"release_token", run_release_token, OTHER_CLIENT, true},
     {"extend", run_extend, THIS_CLIENT, false},  {"query", run_query, NO_HOLDER, false},
     {"trust", run_trust, NO_HOLDER, false},      {"inspect", run_inspect, NO_HOLDER, false},
-    {"close", run_close, THIS_CLIENT, true},
+    {"scan", run_scan, NO_HOLDER, false},        {"close", run_close, THIS_CLIENT, true},
 };
 #define CALLS (ROWS(rows) * WAYS)
 
@@ -148,6 +163,10 @@ static void prepare(const struct row *row)
     if (row->holder == OTHER_CLIENT)
         scene_hold_on(0, NODES, "stock");
     scene_each(0, FROZEN, fake_server_pause);
+    if (row->run == run_scan)
+        scene_add_rule(
+            NODES - 1, NODES,
+            &(struct fake_rule){.command = "SCAN", .skip = true, .reply = "*2\r\n$1\r\n0\r\n*0\r\n", .hold = true});
     memset(&answer, 0, sizeof answer);
 }
 

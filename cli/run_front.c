@@ -390,11 +390,13 @@ static void sleep_until_something_happens(struct front *front)
     poll(events, sizeof(events) / sizeof(events[0]), -1);
 }
 
-/* The link first: do not signal a group that has ended, its number may be reused. */
+/* The link first: do not signal a group that has ended, its number may be reused. The signals ahead of the children: a
+ * SIGCHLD that is read after the last look at them would not wake us for its child. */
 static void watch(struct front *front)
 {
     for (;;) {
         read_holder(front);
+        read_signals(front);
         reap(front);
         if (is_over(front))
             return;
@@ -402,7 +404,6 @@ static void watch(struct front *front)
             front->must_resume = false;
         if (front->must_resume)
             resume(front);
-        read_signals(front);
         guard(front);
         sleep_until_something_happens(front);
     }

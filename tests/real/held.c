@@ -128,9 +128,11 @@ void held_release(struct face *face, redlock_lock **lock)
 
 static bool has_to_undo(struct face *face)
 {
-    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
-        if (held_node_status(face, i).undos_pending > 0)
+    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++) {
+        redlock_node_status status = held_node_status(face, i);
+        if (status.undos_pending > 0 || status.requests_pending > 0) /* a request that breaks may need one */
             return true;
+    }
     return held_statistics(face).locks_held > 0;
 }
 

@@ -18,17 +18,17 @@ static void work(const redlock::lock &lock)
 
 #ifdef ASIO_HAS_CO_AWAIT /* C++20 */
 
-static asio::awaitable<void> run(redlock::async_client &client)
+static asio::awaitable<void> run(redlock::async_client &client, const redlock::acquire_options &options)
 {
-    redlock::lock lock = co_await client.async_acquire("examples/asio", 5s, asio::use_awaitable);
+    redlock::lock lock = co_await client.async_acquire("examples/asio", options, asio::use_awaitable);
     work(lock);
     co_await client.async_release(std::move(lock), asio::use_awaitable);
     std::printf("released\n");
 }
 
-static void start(asio::io_context &context, redlock::async_client &client)
+static void start(asio::io_context &context, redlock::async_client &client, const redlock::acquire_options &options)
 {
-    asio::co_spawn(context, run(client), [](std::exception_ptr failure) {
+    asio::co_spawn(context, run(client, options), [](std::exception_ptr failure) {
         if (failure)
             std::rethrow_exception(failure); /* from context.run() */
     });
@@ -42,9 +42,9 @@ static void fail_on(std::error_code failure)
         throw std::system_error(failure); /* from context.run() */
 }
 
-static void start(asio::io_context &, redlock::async_client &client)
+static void start(asio::io_context &, redlock::async_client &client, const redlock::acquire_options &options)
 {
-    client.async_acquire("examples/asio", 5s, [&client](std::error_code failure, redlock::lock lock) {
+    client.async_acquire("examples/asio", options, [&client](std::error_code failure, redlock::lock lock) {
         fail_on(failure);
         work(lock);
         client.async_release(std::move(lock), [](std::error_code released) {
@@ -63,11 +63,21 @@ int main(int argc, char **argv)
         return std::strcmp(argv[1], "--help") == 0 ? EXIT_SUCCESS : 2;
     }
     const char *nodes = argc > 1 ? argv[1] : std::getenv("REDLOCK_NODES");
+    redlock::acquire_options options(5s);
+    redlock::result details; /* what an error code cannot say */
+    options.details = &details;
     try {
         asio::io_context context;
         redlock::async_client client(context.get_executor(), nodes ? nodes : "");
-        start(context, client);
-        context.run();
+        start(context, client, options);
+        try {
+            context.run();
+        } catch (const std::system_error &) {
+            if (details.status() == redlock::status::ok)
+                throw;
+            std::fprintf(stderr, "acquire: %s\n", details.text().c_str());
+            return EXIT_FAILURE;
+        }
         return EXIT_SUCCESS;
     } catch (const std::system_error &error) { /* also a redlock::error: no client */
         std::fprintf(stderr, "%s\n", error.what());

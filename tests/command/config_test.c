@@ -32,7 +32,7 @@ static const struct {
     {"nodes = 127.0.0.1:99999\n", "port '99999' is not a number"},
     {"nodes = a\n  sentinel://a,b/m\n", "node 2 of the list: it lists 2 of the Sentinels; list all that watch"},
     {"guard = no\nnodes = sentinel://a,\n  b,c/m\n",
-     "m (sentinel a:26379): a failover loses locks, so a node behind Sentinel needs the guard"},
+     "m (sentinel a:26379): a failover loses locks, so a node behind Sentinel or in a cluster needs the guard"},
     {"nodes = a\nttl = 60s\n", "/file: a ttl of 60.0 s is above max-ttl, 30.0 s"},
     {"nodes = a\nttl = 0\n", "file:2: ttl: '0' is not from 1 ms to 24.0 h"},
     {"max-ttl = 99d\n", "file:1: max-ttl: '99d' is not from 1 ms to 24.0 h"},

@@ -116,14 +116,14 @@ static bool is_ready(const struct cli_diagnosed_node *node)
     return strcmp(node->status.state, "ready") == 0;
 }
 
-static const uint32_t of_sentinels = REDLOCK_FINDING_MASTER_UNKNOWN | REDLOCK_FINDING_WITNESSES_SILENT |
+static const uint32_t of_witnesses = REDLOCK_FINDING_MASTER_UNKNOWN | REDLOCK_FINDING_WITNESSES_SILENT |
                                      REDLOCK_FINDING_WITNESSES_DISAGREE | REDLOCK_FINDING_FAILOVER;
 
 static void judge_link(struct cli_diagnosed_node *node, const redlock_node_result *result)
 {
     const char *error = *node->status.error != '\0' ? node->status.error : result->text;
 
-    if (!is_ready(node) && (node->status.findings & of_sentinels) != 0)
+    if (!is_ready(node) && (node->status.findings & of_witnesses) != 0)
         return; /* the finding says more */
     if (!is_ready(node))
         set_remedy(add_to_node(node, "unreachable", *error != '\0' ? error : node->status.state), remedy_for(error));

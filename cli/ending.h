@@ -3,8 +3,9 @@
  * milliseconds of one clock.
  *
  * The command ends before the lock does: SIGTERM comes `grace` before the end of validity, SIGKILL 50 ms before it, and
- * earlier by the time that a large tree takes. Each renewal moves both. If the command must end at once (the lock is gone, a watching process is dead), SIGTERM
- * comes now and SIGKILL after the grace, or shortly before the end of validity if that is earlier.
+ * earlier by the time that a large tree takes. Each renewal moves both. If the command must end at once (the lock is gone,
+ * a watching process is dead), SIGTERM comes now and SIGKILL after the grace, or shortly before the end of validity if
+ * that is earlier.
  */
 #ifndef CLI_ENDING_H
 #define CLI_ENDING_H

@@ -123,6 +123,7 @@ _Noreturn static void become(const struct cli_servers *servers, const struct ser
     snprintf(master, sizeof(master), "%u", server[-(int)server->part].port);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    fcntl(server->configuration, F_SETFD, 0); /* a Sentinel reads it again when it is reset */
     if (getppid() == parent && fchdir(servers->directory) == 0 && dup2(nothing, STDIN_FILENO) == STDIN_FILENO &&
         dup2(server->log, STDOUT_FILENO) == STDOUT_FILENO && dup2(server->log, STDERR_FILENO) == STDERR_FILENO)
         execute(servers->program, server, port, master);
@@ -137,7 +138,7 @@ _Noreturn static void become(const struct cli_servers *servers, const struct ser
 /* It cannot save what it learns, and goes on without. */
 static bool configure(struct server *server, unsigned node)
 {
-    server->configuration = memfd_create("sentinel.conf", 0);
+    server->configuration = memfd_create("sentinel.conf", MFD_CLOEXEC);
     return server->configuration >= 0 &&
            dprintf(server->configuration,
                    "port %u\nbind 127.0.0.1\nsentinel monitor m%u 127.0.0.1 %u 2\n"

@@ -6,9 +6,10 @@
 
 struct cli_servers;
 
-/* sentinels: each node is a master with a replica behind three Sentinels; otherwise one server. Starts them and waits until all are ready and trusted. `program` NULL: the one in REDLOCK_SERVER_PROGRAM, or
- * redis-server, or valkey-server if only that is installed. They keep nothing on disk, and die with the calling thread.
- * CLI_OK, or the exit status after a message. */
+/* Starts them and waits until all are ready and trusted. sentinels: each node is a master with a replica behind three
+ * Sentinels; otherwise one server. `program` NULL: the one in REDLOCK_SERVER_PROGRAM, or redis-server, or valkey-server if
+ * only that is installed. They keep nothing on disk, and die with the calling thread. CLI_OK, or the exit status after a
+ * message. */
 int cli_servers_start(unsigned count, bool sentinels, const char *program, struct cli_servers **servers);
 
 /* "127.0.0.1:4711,127.0.0.1:4712", or "sentinel://..."; lives until they end. */

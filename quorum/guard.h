@@ -59,7 +59,7 @@ void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_dur
  */
 #define QUORUM_SETTLING (1100 * QUORUM_MILLISECOND)
 
-/* Whether the node's vote for a held lock counts: it is not behind Sentinel, or its master has settled. adopts: the lock's
+/* Whether the node's vote for a held lock counts: it has no witnesses, or its master has settled. adopts: the lock's
  * end is not known, so the old master may have granted it since; the master must be out of quarantine. */
 bool quorum_guard_counts_held(const struct quorum_guard *guard, unsigned node, bool adopts, quorum_time now);
 

@@ -451,11 +451,11 @@ REDLOCK_API void redlock_call_options_init(redlock_call_options *options, size_t
  * User and password are theirs; the options' are the master's. Its votes count while a majority of the Sentinels
  * confirms its address; after a failover it is in quarantine, and votes again by itself. It needs the guard. Its name
  * is "NAME (host:port)" in results, and "NAME (sentinel host:port)" for the credentials callback.
- * With cluster:// the node is the master of one slot of a Redis Cluster: that of the {tag} that prefix and marker_key have
- * in common. List some of its servers, up to 9; they name the others. A node behind it without a scheme needs a '/' between them. Its votes count
- * while a majority of the cluster's masters, without itself, confirms its address; so the cluster needs three masters, and
- * has at most 16. It needs the guard. Its name is "{tag} (host:port)" in results, and "{tag} (cluster host:port)" for the
- * credentials callback. See docs/deployments.md.
+ * With cluster:// the node is the master of one slot of a Redis Cluster: that of the {tag} that prefix and marker_key
+ * have in common. List some of its servers, up to 9; they name the others. If the next node of the list has no scheme,
+ * end the cluster with a '/'. The master's votes count while a majority of the cluster's masters, without itself, confirms
+ * its address; so the cluster needs three masters, and has at most 16. It needs the guard. Its name is
+ * "{tag} (host:port)" in results, and "{tag} (cluster host:port)" for the credentials callback. See docs/deployments.md.
  */
 
 /* ----------------------------------------------------------------------------------------------------- blocking API */
@@ -771,8 +771,8 @@ typedef struct redlock_node_status {
     int32_t append_only;       /* 1: it has an append-only file; 0: it has none; -1: unknown */
     uint32_t marker_nodes;     /* the N in its marker; 0: guard off, or not read yet */
     uint32_t marker_max_ttl_ms;
-    char marker_why
-        [12]; /* "new", "restarted", "copied", "promoted", "evicted", "replaced", "jumped", "trusted", "taken", "full" */
+    char marker_why[12];        /* "new", "restarted", "copied", "promoted", "evicted", "replaced", "jumped", "trusted",
+                                  "taken", "full" */
     char marker_deployment[72]; /* the deployment's name in its marker */
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves snapshots; 0: it does not; -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "": unknown */

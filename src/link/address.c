@@ -289,7 +289,8 @@ static bool add_witness(struct parser *parser, struct rl_address *address, struc
             return wrong(parser, "'%s' is listed twice as a %s", witness.name, kind);
     if (address->witness_count == LISTED_MOST)
         return wrong(parser, "more than %d %ss; %s", LISTED_MOST, kind,
-                     address->cluster ? "some of a cluster's suffice, and a '/' ends them" : "list those that watch this master");
+                     address->cluster ? "some of a cluster's suffice, and a '/' ends them"
+                                      : "list those that watch this master");
     if (used + size + 2 > sizeof address->witnesses)
         return wrong(parser, "the names of its %ss are too long; use addresses", kind);
     snprintf(address->witnesses + used, sizeof address->witnesses - used, "%s ", witness.name);
@@ -314,7 +315,7 @@ static bool cluster_uri(struct parser *parser, struct rl_address *address, struc
     struct span servers = rest;
     address->cluster = true;
     if (cut(&rest, '/', &servers) && rest.size)
-        return wrong_part(parser, "", rest, "behind a cluster is no part of it: its keys are in database 0");
+        return wrong_part(parser, "database ", rest, "cannot be chosen: a cluster has database 0 alone");
     return add_witnesses(parser, address, servers);
 }
 

@@ -31,12 +31,12 @@ TEST(no_nodes, its_nodes_can_be_locked_at_once)
     program_prints(program_shell("$R local -n 5 -- $R run --timeout 10s x -- echo ran"), "ran\n");
 }
 
-/* The Sentinels know the nodes' masters. */
+/* The Sentinels know the nodes' masters. CMD does not inherit their configuration. */
 TEST(no_nodes, its_nodes_can_be_behind_sentinels)
 {
     program_prints(
         program_shell("$R local -n 2 --sentinel -- sh -c 'case $REDLOCK_NODES in sentinel://*/m1,sentinel://*/m2)"
-                      " \"$0\" run --timeout 10s x -- echo ran; esac' $R"),
+                      " \"$0\" run --timeout 10s x -- echo ran; esac; ! ls -l /proc/self/fd | grep sentinel.conf' $R"),
         "ran\n");
 }
 

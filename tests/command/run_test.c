@@ -543,7 +543,8 @@ TEST(shared_nodes, a_child_that_is_not_redlocks_lives_on)
 
 /* --- Processes of redlock run --- */
 
-/* The other one ends CMD as if the lock could not be renewed. The command needs a while to end, on a busy machine much longer, and leaves a process that does not end by itself. */
+/* The other one ends CMD as if the lock could not be renewed. The command needs a while to end, on a busy machine much
+ * longer, and leaves a process that does not end by itself. */
 TEST_ROWS(shared_nodes, when_redlock_is_killed_its_command_has_the_grace, PROGRAM_PROCESSES)
 {
     struct program *program = program_start(stubborn, "--ttl 5s --grace 2s --timeout 500ms",
@@ -654,7 +655,7 @@ TEST(shared_nodes, holder_killed_right_after_its_fork_is_noticed)
     scene_delete(NAME);
 }
 
-/* Runs the front from one system call to the next, until a wait for its children finds none that has ended. */
+/* Runs the front from one system call to the next, until it waits for its children and all of them live. */
 static void stop_after_a_look_at_children(pid_t front)
 {
     struct __ptrace_syscall_info call;

@@ -255,6 +255,26 @@ TEST(turns, lock_that_was_handed_over_without_a_message_is_found)
     redlock_release(&lock, NULL, NULL); /* it is lost */
 }
 
+/* Such a server cannot show that it has kept its data, so it gives the lock to nobody. It tells the waiter. */
+TEST(turns, release_wakes_where_a_script_may_not_call_info)
+{
+    char offer[REDLOCK_TOKEN_SIZE];
+    struct waiter waiter;
+    struct delay_proxy *proxy = real_proxy();
+    redlock_options options = client_options();
+    options.guard = 1;
+    options.ttl_ms = options.max_ttl_ms;
+    delay_proxy_replace(proxy, "'INFO'", "'NONE'");
+    redlock_lock *lock = take_it(held_open_trusted(BLOCKING_FACE, delay_proxy_nodes_string(proxy), &options));
+    start_offering(&waiter, held_open_trusted(BLOCKING_FACE, NULL, &options), offer);
+    real_command(NODES, "SCRIPT", "FLUSH", NULL); /* of the servers' earlier clients */
+    release_it(lock);
+    ck_assert(!is_handed_over(&waiter, offer));
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert_int_ge(real_calls(i, "publish"), 1);
+    release_it(waiter.lock);
+}
+
 /* The waiter's process is dead, but its entry and its subscription's mark are not: no node may give it the lock. */
 TEST(turns, lock_is_not_handed_over_to_a_dead_waiter)
 {

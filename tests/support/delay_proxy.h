@@ -40,6 +40,9 @@ void delay_proxy_let_go(struct delay_proxy *proxy, size_t route, enum proxy_dire
 /* Holds the direction to the client on connections that have sent SUBSCRIBE, as if each were half open, or lets it go. */
 void delay_proxy_hold_messages(struct delay_proxy *proxy, size_t route, bool hold);
 
+/* From now on each `word` in what clients send becomes `other`, of the same length: a server that lacks a command. */
+void delay_proxy_replace(struct delay_proxy *proxy, const char *word, const char *other);
+
 /* Breaks the route's connections on both sides, by RST or by FIN, and drops the bytes in transit. */
 void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset);
 

@@ -159,7 +159,7 @@ static bool plain_host(struct span host)
 static bool set_host(struct parser *parser, struct rl_address *address, struct span host)
 {
     if (!plain_host(host))
-        return wrong_part(parser, "", host, "is not a host name or address; separate nodes by commas");
+        return wrong_part(parser, "", host, "is not a host name or address");
     if (host.size >= sizeof address->host)
         return wrong(parser, "the host name is longer than %zu bytes", sizeof address->host - 1);
     memcpy(address->host, host.at, host.size);
@@ -175,6 +175,15 @@ static bool set_port(struct parser *parser, struct rl_address *address, struct s
     return true;
 }
 
+/* What separates the items of other lists. */
+static bool has_foreign_separator(struct span text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (memchr("; \t|", text.at[i], sizeof "; \t|" - 1))
+            return true;
+    return false;
+}
+
 /* host, host:port, [v6], [v6]:port */
 static bool host_and_port(struct parser *parser, struct rl_address *address, struct span rest, uint16_t port)
 {
@@ -182,6 +191,8 @@ static bool host_and_port(struct parser *parser, struct rl_address *address, str
     address->port = port;
     if (memchr(rest.at, '@', rest.size)) /* not quoted: it may be a password */
         return wrong(parser, "a user and password need the form redis://user:password@host:port");
+    if (has_foreign_separator(rest))
+        return wrong(parser, "separate nodes by commas, not by ';', '|' or spaces");
     if (rest.size && rest.at[0] == '[') {
         rest.at++, rest.size--;
         if (!cut(&rest, ']', &host))
@@ -264,12 +275,14 @@ static bool tcp_uri(struct parser *parser, struct rl_address *address, struct sp
         authority = rest;
         rest.size = 0;
     }
+    if (!host_and_port(parser, address, authority, PORT))
+        return false;
     uint64_t database;
     if (rest.size && !number(rest, 0, 1000000, &database))
         return wrong_part(parser, "database ", rest, "is not a number");
     if (rest.size)
         address->database = (int64_t)database;
-    return host_and_port(parser, address, authority, PORT);
+    return true;
 }
 
 static void set_name(struct rl_address *address);

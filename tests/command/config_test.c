@@ -44,7 +44,7 @@ static const struct {
     {"ttl = 5s\nnodes = a\nttl = 6s\n", "file:3: ttl: line 1 has set ttl; keep one of the two"},
     {"password = a\npassword-file = /dev/null\n", "file:2: password-file: line 1 has set password"},
     {"nodes = ,\n", "file:1: nodes: the list is empty"},
-    {"nodes = a;b\n", "'a;b' is not a host name or address; separate nodes by commas"},
+    {"nodes = a;b\n", "node 1 of the list: separate nodes by commas, not by ';', '|' or spaces"},
     {"password-file = nonexistent\n", "/nonexistent: No such file"},
     {"ttl = 10s\nnodes = " FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY, "file:2: this line is longer than"},
 };

@@ -86,6 +86,7 @@ static const struct {
     {"command called from", "the server has renamed a command: restore its name"},
     {"without any password", "the server has no password: set requirepass or a user there, or configure none"},
     {"NOAUTH", "set the password: REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE or password-file in the config file"},
+    {"NOPERM", "grant the user the rights that redlock(7) lists"},
     {"max number of clients", "raise maxclients on the server, or find the clients with many connections"},
     {"TLS", "check rediss:// in the list of nodes and the tls- settings: certificates, names, dates"},
     {"certificate", "check the tls- settings: certificates, names, dates"},

@@ -241,7 +241,7 @@ static int dispatch(int argc, char **argv)
     bool is_help = strcmp(argv[first], "help") == 0;
     if (strcmp(argv[first], "version") == 0)
         return show_version();
-    if (is_help && argv[first + 1] == NULL)
+    if (is_help && (argv[first + 1] == NULL || strcmp(argv[first + 1], "help") == 0))
         return show_help(NULL);
     first += is_help;
     const struct cli_command *command = find_command(argv[first]);

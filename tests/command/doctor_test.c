@@ -121,6 +121,7 @@ TEST(shared_nodes, limit_of_open_files_is_the_cause_and_has_a_remedy)
 static const struct {
     struct fake_rule rule;
     const char *field, *value, *text, *remedy;
+    bool selects; /* the list names a database */
 } strangers[] = {
     {.rule = {.command = "CLIENT SETNAME", .skip = true, .silent = true, .ending = FAKE_RESET},
      .text = "; does this port speak TLS?",
@@ -135,6 +136,10 @@ static const struct {
     {.rule = {.command = "EVAL", .skip = true, .reply = "-MOVED 15495 10.0.0.9:6379\r\n"},
      .text = "MOVED 15495 10.0.0.9:6379",
      .remedy = "another server of its cluster has the slot of the lock's keys: list the cluster, as cluster://HOST"},
+    {.rule = {.command = "SELECT", .skip = true, .reply = "-NOPERM User me has no permissions to run 'select'\r\n"},
+     .text = "handshake: NOPERM",
+     .remedy = "grant the user the rights that redlock(7) lists",
+     .selects = true},
 };
 
 TEST_ROWS(no_nodes, strangers_are_recognised, ROWS(strangers))
@@ -145,7 +150,8 @@ TEST_ROWS(no_nodes, strangers_are_recognised, ROWS(strangers))
         fake_server_set_info(server, strangers[_i].field, strangers[_i].value);
     else
         fake_server_add_rule(server, &strangers[_i].rule);
-    program_setting.nodes = fake_server_address(server);
+    program_setting.nodes =
+        program_text("redis://%s%s", fake_server_address(server), strangers[_i].selects ? "/1" : "");
     struct program *program = doctor(CRITICAL);
     json_is(program, FOUND(0), "unreachable");
     json_is(program, ".nodes[0].findings[0].remedy", strangers[_i].remedy);
@@ -230,6 +236,7 @@ TEST(no_nodes, new_nodes_are_in_quarantine_until_they_are_trusted)
     struct program *waiter = program_start("acquire x");
     program_setting.terminal = false;
     program_shows(waiter, "waiting for 'x': not held, but 3 of 3 nodes grant no lock: 127.0.0.1:");
+    program_shows(waiter, "it is new, or was flushed");
     program_signal(waiter, SIGTERM);
     program_exits(waiter, -SIGTERM);
     real_command(3, "CONFIG", "SET", "min-replicas-to-write", "1", NULL);

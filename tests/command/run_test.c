@@ -67,6 +67,7 @@ static const struct {
     {"run " NAME " -- /$(printf %0300d 0)", 126, "File name too long"},
     {"run -n --nodes 127.0.0.1:1,127.0.0.1:2,127.0.0.1:3 x -- echo ran", NO_QUORUM,
      "127.0.0.1:2 cannot connect: Connection refused"},
+    {"run -q -n -E 0 --nodes 127.0.0.1:1 x -- echo ran", NO_QUORUM, "cannot connect"}, /* not a skip */
     {"run --wait 200ms --nodes 127.0.0.1:1 x -- echo ran", NO_QUORUM, NULL},
     {"run " SHORT_TTL " --cap 2s " NAME " -- sleep 60", LOST, ""},
 };
@@ -141,6 +142,7 @@ static const struct {
     {"run test:a test:b -- $R run -w 1h test:b -- echo ran", USAGE, "leave out this inner redlock, or use another"},
     {"run --shared " NAME " -- $R run " NAME " -- echo ran", USAGE, "is held by the redlock run"},
     {"run --permits 1 " NAME " -- $R run --permits 1 " NAME " -- echo ran", USAGE, "is held by the redlock run"},
+    {"run " NAME " -- $R acquire " NAME, USAGE, "is held by the redlock run"},
     {"run " NAME " -- $R run -n " NAME " -- echo ran", NOT_OBTAINED, "held by "},
     {"run --shared " NAME " -- $R run --shared " NAME " -- true", 0, NULL},
     {"REDLOCK_RESOURCE=" NAME " REDLOCK_TOKEN=0 run test:a -- $R run " NAME " -- true", 0, NULL},

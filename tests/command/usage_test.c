@@ -53,7 +53,8 @@ static const struct {
     {"run --ttl 40s x -- true", "is above max-ttl, 30.0 s"},
     {"run --ttl 0 x -- true", "a ttl of 0 ms is not from 10 ms to 30.0 s"},
     {"run --cap 9s --ttl 10999ms x -- true", "at least the ttl, that is 10.999 s"},
-    {"run --cap 0 x -- true", "--cap must be at least the ttl, that is 10.0 s"},
+    {"run --cap 0 x -- true", "--cap must be at least the ttl, that is 10.0 s, and at most 49 days"},
+    {"run --cap 50d x -- true", "--cap must be at least the ttl, that is 10.0 s, and at most 49 days"},
     {"run -E 256 x -- true", "'256' is not a number from 0 to 255"},
     {"run --permits 2 --shared x -- true", ""},
     {"run --nodes redis://me:secret@127.0.0.1:1 x -- true", "--nodes contains a password"},
@@ -130,6 +131,7 @@ TEST(no_nodes, help_goes_to_standard_output)
     program = program_exits(program_run("local --help"), 0);
     program_output_has(program, "usage: redlock local");
     program_output_has(program_exits(program_run("help"), 0), "usage: redlock [OPTION");
+    program_output_has(program_exits(program_run("help help"), 0), "usage: redlock [OPTION");
     program_output_has(program_exits(program_run("help local"), 0), "usage: redlock local");
     program_refuses(program_run("help locals"), USAGE, "there is no command 'locals'");
     static const char *const versions[] = {"--version", "-V", "version", "status -V"};

@@ -11,7 +11,7 @@
 #include "src/core/memory.h"
 #include "src/link/sigpipe.h"
 
-#define OUTPUT_KEPT (256 * 1024) /* an empty buffer that is larger is reduced to the first size */
+#define OUTPUT_KEPT (256 * 1024) /* an empty buffer that is larger is reduced to that of a busy link */
 
 /* --------------------------------------------------------------------------------------------------------- the list */
 
@@ -141,7 +141,9 @@ static bool make_room(struct rl_link *link, size_t size)
     }
     size_t larger = output->size;
     while (larger - output->used < size)
-        larger += larger / 4; /* twice as much would cost an operation in flight 230 bytes */
+        larger = larger < RL_OUTPUT_BUSY
+                     ? RL_OUTPUT_BUSY
+                     : larger + larger / 4; /* twice as much would cost an operation in flight 230 bytes */
     return larger == output->size || resize(link, larger);
 }
 
@@ -189,7 +191,7 @@ static void end_of_output(struct rl_link *link)
         return;
     output->written = output->released = output->used = 0;
     if (output->size > OUTPUT_KEPT)
-        resize(link, RL_OUTPUT_FIRST);
+        resize(link, RL_OUTPUT_BUSY);
 }
 
 static void write_plain(struct rl_link *link)
@@ -296,9 +298,10 @@ static void free_buffers(struct rl_link *link)
 
 void rl_link_rest(struct rl_link *link, bool rests)
 {
+    struct rl_output *output = &link->output;
     link->rests = rests;
-    if (rests && link->output.used == 0 && link->output.size > RL_OUTPUT_FIRST)
-        resize(link, RL_OUTPUT_FIRST);
+    if (rests ? output->used == 0 && output->size > RL_OUTPUT_LEAST : output->size < RL_OUTPUT_BUSY)
+        resize(link, rests ? RL_OUTPUT_LEAST : RL_OUTPUT_BUSY); /* without memory it stays as it is */
 }
 
 /* The owner may close the link with any reply. */
@@ -353,10 +356,8 @@ static void read_tls(struct rl_link *link)
 #define READ_FIRST ((size_t)2 * 1024)
 #define PIECE      ((size_t)1024)
 
-static void read_plain(struct rl_link *link)
+static void read_pieces(struct rl_link *link, char *bytes, size_t room, size_t piece)
 {
-    char bytes[READ_MOST];
-    size_t room = link->full ? READ_MOST : READ_FIRST;
     ssize_t got = recv(link->context->c.fd, bytes, room, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -364,7 +365,6 @@ static void read_plain(struct rl_link *link)
         end(link, "the connection broke: %.60s", got == 0 ? "Server closed the connection" : strerror(errno));
         return;
     }
-    size_t piece = link->full ? READ_MOST : PIECE;
     link->full = (size_t)got >= READ_FIRST / 2;
     for (size_t at = 0; at < (size_t)got && link->context; at += piece) {
         size_t left = (size_t)got - at;
@@ -373,12 +373,25 @@ static void read_plain(struct rl_link *link)
     }
 }
 
+/* Two frames: the stack of an idle client's thread does not get the larger one. */
+static __attribute__((noinline)) void read_much(struct rl_link *link)
+{
+    char bytes[READ_MOST];
+    read_pieces(link, bytes, sizeof bytes, sizeof bytes);
+}
+
+static __attribute__((noinline)) void read_little(struct rl_link *link)
+{
+    char bytes[READ_FIRST];
+    read_pieces(link, bytes, sizeof bytes, PIECE);
+}
+
 static void read_in(struct rl_link *link)
 {
     if (link->session)
         read_tls(link);
     else
-        read_plain(link);
+        (link->full ? read_much : read_little)(link);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)

@@ -26,8 +26,11 @@
 #include "src/link/tls.h"
 
 #define RL_LINK_TEXT_SIZE 96
-#define RL_OUTPUT_FIRST                                                                                                \
-    (64 * 1024) /* a buffer that takes all that a client needs without memory; most stays untouched */
+
+/* Bytes of a link's buffer while it rests: a handshake, or a few requests. While it does not, it has a buffer that takes
+ * all that a client needs without memory. */
+#define RL_OUTPUT_LEAST 1024
+#define RL_OUTPUT_BUSY  (64 * 1024)
 
 struct rl_link;
 
@@ -109,7 +112,7 @@ void rl_link_close(struct rl_link *link);
 /* Frees the buffer of a closed link. */
 void rl_link_free(struct rl_link *link);
 
-/* While the owner uses the link rarely, as it does at first, its buffers are freed between replies. */
+/* While the owner uses the link rarely, as it does at first, its buffers are freed between replies, or small. */
 void rl_link_rest(struct rl_link *link, bool rests);
 
 static inline bool rl_link_is_open(const struct rl_link *link)

@@ -67,7 +67,7 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
     if (!rl_attest_open(nodes))
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the proofs of grants");
     for (unsigned i = 0; i < nodes->count; i++)
-        if (!rl_link_init(&nodes->node[i].link, &nodes->writes, RL_OUTPUT_FIRST) ||
+        if (!rl_link_init(&nodes->node[i].link, &nodes->writes, RL_OUTPUT_LEAST) ||
             !rl_link_init(&nodes->node[i].listener.link, &nodes->writes, RL_LISTENER_OUTPUT))
             return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the connections");
     bool opened = true;

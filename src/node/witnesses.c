@@ -12,8 +12,7 @@
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
-#define OUTPUT_FIRST 1024
-#define ASK_EVERY    (QUORUM_CONFIRMED_LASTS / 4)
+#define ASK_EVERY (QUORUM_CONFIRMED_LASTS / 4)
 
 /* What a witness is asked. The epoch comes ahead of the address: a failover between them shows the new master with the
  * old epoch, which no majority confirms. */
@@ -639,7 +638,7 @@ bool rl_witnesses_open(struct rl_node *node, unsigned slot,
         witness->group = witnesses;
         witness->attempts.timeout = node->attempts.timeout;
         witness->timer.fire = on_timer;
-        if (!rl_link_init(&witness->link, &node->nodes->writes, OUTPUT_FIRST))
+        if (!rl_link_init(&witness->link, &node->nodes->writes, RL_OUTPUT_LEAST))
             return false;
     }
     for (unsigned i = 0; i < count; i++) {

@@ -116,7 +116,7 @@ static void setup(void)
     replies = ended = 0;
     closed_by_reply = NULL;
     for (unsigned i = 0; i < LINKS; i++) {
-        ck_assert(rl_link_init(&links[i], &writes, RL_OUTPUT_FIRST));
+        ck_assert(rl_link_init(&links[i], &writes, RL_OUTPUT_LEAST));
         connect_link(&links[i]);
     }
     wait_for_connections();
@@ -223,6 +223,25 @@ TEST(flush, bytes_leave_in_order_as_they_are_released)
     flush_until(4);
     ck_assert_str_eq(last_text, "last");
     ck_assert_uint_eq(fake_server_count(server, "PING"), 4);
+}
+
+/* It grows to a busy link's at once if that is needed, and keeps the bytes that wait. */
+TEST(flush, a_link_that_rests_has_a_small_buffer)
+{
+    const struct rl_output *output = &links[0].output;
+    ck_assert_uint_eq(output->size, RL_OUTPUT_LEAST);
+    rl_link_rest(&links[0], false);
+    ck_assert_uint_eq(output->size, RL_OUTPUT_BUSY);
+    rl_link_rest(&links[0], true);
+    ck_assert_uint_eq(output->size, RL_OUTPUT_LEAST);
+    unsigned words = 0;
+    for (; output->size == RL_OUTPUT_LEAST; words++)
+        say(0, "word");
+    ck_assert_uint_eq(output->size, RL_OUTPUT_BUSY);
+    rl_link_rest(&links[0], true);
+    flush_until(words);
+    rl_link_rest(&links[0], true);
+    ck_assert_uint_eq(output->size, RL_OUTPUT_LEAST);
 }
 
 /* --- Replies --- */

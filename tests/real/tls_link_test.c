@@ -348,7 +348,7 @@ TEST_ROWS(link, a_link_that_a_read_has_written_is_not_to_be_flushed, 2)
     struct rl_tls *tls;
     const struct rl_core core = {.allocator = allocator, .options = options};
     real_status(rl_tls_create(&core, &tls, &result), REDLOCK_OK, &result);
-    ck_assert(rl_link_init(&link, &writes, RL_OUTPUT_FIRST));
+    ck_assert(rl_link_init(&link, &writes, RL_OUTPUT_BUSY));
     tls_relay_hold(relay, true);
     open_link(&link, tls, tls_relay_port(relay));
     while (!link.connected)

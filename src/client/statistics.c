@@ -173,7 +173,7 @@ static void add_metrics(struct text *text, const redlock_statistics *statistics)
 static const char *label(const struct rl_node *node, char *buffer, size_t size)
 {
     size_t used = (size_t)snprintf(buffer, size, "node=\"");
-    for (const char *c = node->address.name; *c && used + 4 < size; c++) {
+    for (const char *c = node->address->name; *c && used + 4 < size; c++) {
         if (*c == '"' || *c == '\\')
             buffer[used++] = '\\';
         buffer[used++] = *c == '\n' ? ' ' : *c;

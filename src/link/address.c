@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -521,6 +522,12 @@ static bool cut_node(struct span *rest, struct span *text)
     *text = (struct span){start, (size_t)(name.at + name.size - start)};
     *rest = node;
     return true;
+}
+
+size_t rl_address_size(const struct rl_address *address)
+{
+    bool whole = address->has_password || address->witness_count > 0;
+    return whole ? sizeof *address : offsetof(struct rl_address, user);
 }
 
 void rl_address_witness(const struct rl_address *node, unsigned index, struct rl_address *witness)

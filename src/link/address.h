@@ -15,21 +15,22 @@
 
 /* One node's address. Plain data; wipe it after use because of the password. */
 struct rl_address {
-    char host[RL_HOST_SIZE];       /* name or number, without brackets; "" for a unix socket */
-    char path[RL_PATH_SIZE];       /* of a unix socket; "" for TCP */
-    char name[RL_HOST_SIZE + 96];  /* host:port, [v6]:port or the path: for messages, and to find duplicates */
-    char user[RL_SECRET_SIZE];     /* "" for none; of Sentinels, if there are any: the master's is in the options */
-    char password[RL_SECRET_SIZE]; /* "" for none */
-    char master[RL_MASTER_SIZE];   /* "": the address is known, or in a cluster, the tag is not yet */
-    char witnesses[1024];          /* those that know it, each host:port and a space */
-    unsigned witness_count;        /* 0: the address is known */
-    bool cluster;                  /* they are servers of a Redis Cluster; otherwise Sentinels */
+    char host[RL_HOST_SIZE];      /* name or number, without brackets; "" for a unix socket */
+    char path[RL_PATH_SIZE];      /* of a unix socket; "" for TCP */
+    char name[RL_HOST_SIZE + 96]; /* host:port, [v6]:port or the path: for messages, and to find duplicates */
+    char master[RL_MASTER_SIZE];  /* "": the address is known, or in a cluster, the tag is not yet */
+    unsigned witness_count;       /* 0: the address is known */
+    bool cluster;                 /* the witnesses are servers of a Redis Cluster; otherwise Sentinels */
     uint16_t port;
     bool tls;
     bool has_password;           /* the URI has a password: options and callback are not used */
     int64_t database;            /* -1: the options' */
     uint32_t timeout_ms;         /* 0: the options' */
     uint32_t connect_timeout_ms; /* 0: the options' */
+    /* A copy of an address that has neither a password nor witnesses ends here: see rl_address_size(). */
+    char user[RL_SECRET_SIZE];     /* "" for none; of Sentinels, if there are any: the master's is in the options */
+    char password[RL_SECRET_SIZE]; /* "" for none */
+    char witnesses[1024];          /* those that know it, each host:port and a space */
 };
 
 /*
@@ -38,6 +39,9 @@ struct rl_address {
  */
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
                          size_t error_size);
+
+/* How many bytes of it to keep. */
+size_t rl_address_size(const struct rl_address *address);
 
 /* The address of one of the node's witnesses, with the credentials of Sentinels. */
 void rl_address_witness(const struct rl_address *node, unsigned index, struct rl_address *witness);

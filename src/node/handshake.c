@@ -305,7 +305,7 @@ static bool ask_words(struct rl_node *node, unsigned step, const char *first, co
 static bool ask_auth(struct rl_node *node)
 {
     struct rl_command command = {0};
-    int authenticates = rl_attempts_auth(&node->nodes->core->options, &node->address, &command, node->facts.user);
+    int authenticates = rl_attempts_auth(&node->nodes->core->options, node->address, &command, node->facts.user);
     if (authenticates < 0)
         rl_node_break(node, false, "the credentials callback returned an error");
     bool asked = authenticates > 0 ? ask(node, RL_STEP_AUTH, &command) : authenticates == 0;
@@ -316,7 +316,7 @@ static bool ask_auth(struct rl_node *node)
 static bool ask_select(struct rl_node *node)
 {
     char number[24];
-    int64_t database = node->address.database >= 0 ? node->address.database : node->nodes->core->options.database;
+    int64_t database = node->address->database >= 0 ? node->address->database : node->nodes->core->options.database;
     if (database == 0)
         return true;
     snprintf(number, sizeof number, "%lld", (long long)database);

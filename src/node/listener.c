@@ -163,7 +163,7 @@ static bool send_commands(struct rl_listener *listener)
 {
     struct rl_command auth = {0}, subscribe = {0};
     struct rl_node *node = listener->node;
-    int authenticates = rl_attempts_auth(&node->nodes->core->options, &node->address, &auth, node->facts.user);
+    int authenticates = rl_attempts_auth(&node->nodes->core->options, node->address, &auth, node->facts.user);
     rl_command_add_text(&subscribe, "SUBSCRIBE");
     rl_command_add_text(&subscribe, listener->node->nodes->channel);
     bool sent = authenticates >= 0 && rl_command_format(&subscribe) &&
@@ -183,11 +183,11 @@ static void connect_now(struct rl_listener *listener)
                                              .ended = on_ended};
     struct rl_node *node = listener->node;
     struct rl_link_end why;
-    const struct rl_link_target target = {.path = node->address.path,
+    const struct rl_link_target target = {.path = node->address->path,
                                           .numeric = node->attempts.peer,
-                                          .port = node->address.port,
-                                          .host = node->address.host,
-                                          .tls = node->address.tls ? node->nodes->tls : NULL};
+                                          .port = node->address->port,
+                                          .host = node->address->host,
+                                          .tls = node->address->tls ? node->nodes->tls : NULL};
     assert(!rl_link_is_open(&listener->link) && !listener->up && rl_node_is_ready(node));
     rl_timer_set(&node->nodes->core->timers, &listener->timer, quorum_time_add(rl_now(), node->attempts.timeout));
     if (!rl_link_open(&listener->link, &type, &target, &why) || !send_commands(listener))

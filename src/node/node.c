@@ -283,7 +283,7 @@ static void on_ended(struct rl_link *link, const struct rl_link_end *why)
     struct rl_node *node = node_of(link);
     /* A TLS port ends a connection at the first byte that is not of TLS, often without a message. */
     bool was_silent = node->state == RL_NODE_HANDSHAKE && node->flight.heard <= node->attempts.connected_at;
-    if (was_silent && !node->address.tls && !node->address.path[0])
+    if (was_silent && !node->address->tls && !node->address->path[0])
         snprintf(node->attempts.error, sizeof node->attempts.error, "no reply before %.48s; does this port speak TLS?",
                  why->text);
     else
@@ -304,7 +304,7 @@ static void connect_now(struct rl_node *node)
                                              .expects = expects_reply,
                                              .replied = on_replied,
                                              .ended = on_ended};
-    struct rl_link_target target = rl_attempts_target(&node->attempts, &node->address, node->nodes->tls);
+    struct rl_link_target target = rl_attempts_target(&node->attempts, node->address, node->nodes->tls);
     struct rl_link_end why;
     assert(node->state == RL_NODE_BACKOFF || node->state == RL_NODE_RESOLVING);
     node->state = RL_NODE_CONNECTING;
@@ -342,13 +342,13 @@ static void start(struct rl_node *node)
         schedule(node, quorum_time_add(rl_now(), node->attempts.timeout));
         return;
     }
-    if (!rl_attempts_need_name(&node->attempts, &node->address)) {
+    if (!rl_attempts_need_name(&node->attempts, node->address)) {
         connect_now(node);
         return;
     }
     node->state = RL_NODE_RESOLVING;
     schedule(node, quorum_time_add(rl_now(), node->attempts.timeout));
-    if (rl_attempts_resolve(&node->attempts, &node->address, node->nodes->core->wakeup))
+    if (rl_attempts_resolve(&node->attempts, node->address, node->nodes->core->wakeup))
         rl_node_resolved(node);
     else
         rl_node_break(node, false, "cannot resolve the name: no thread or no memory");
@@ -361,8 +361,8 @@ static void start(struct rl_node *node)
 /* Results keep pointers to the names. A master with ever new addresses has its listed name in the end. */
 static void set_name(struct rl_node *node)
 {
-    char text[sizeof node->address.name + RL_MASTER_SIZE];
-    const struct rl_address *address = &node->address;
+    char text[sizeof node->address->name + RL_MASTER_SIZE];
+    const struct rl_address *address = node->address;
     bool is_v6 = strchr(address->host, ':');
     unsigned count = 0;
     snprintf(text, sizeof text, "%s (%s%s%s:%u)", address->master, is_v6 ? "[" : "", address->host, is_v6 ? "]" : "",
@@ -395,12 +395,12 @@ static void hurry(struct rl_node *node)
 static void follow(struct rl_node *node, const char *master)
 {
     size_t host = strcspn(master, " ");
-    assert(master[host] && host < sizeof node->address.host);
+    assert(master[host] && host < sizeof node->address->host);
     if (rl_link_is_open(&node->link)) /* it uses the address */
         rl_node_break(node, false, "its master is %.40s now", master);
-    memset(node->address.host, 0, sizeof node->address.host);
-    memcpy(node->address.host, master, host);
-    node->address.port = (uint16_t)strtoul(master + host, NULL, 10);
+    memset(node->address->host, 0, sizeof node->address->host);
+    memcpy(node->address->host, master, host);
+    node->address->port = (uint16_t)strtoul(master + host, NULL, 10);
     rl_attempts_end(&node->attempts); /* of another name */
     node->attempts.address = node->attempts.failures = 0;
     set_name(node);
@@ -614,10 +614,13 @@ bool rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     static const struct rl_sender sender = {&heartbeat};
     assert(index < nodes->count);
     const redlock_options *options = &nodes->core->options;
+    node->address = rl_allocate(&nodes->core->allocator, rl_address_size(address));
+    if (!node->address)
+        return false;
+    memcpy(node->address, address, rl_address_size(address));
     node->nodes = nodes;
     node->index = index;
-    node->address = *address;
-    node->name = node->address.name;
+    node->name = node->address->name;
     node->confirmed_until = address->witness_count ? 0 : QUORUM_NEVER;
     node->flight.patience.least =
         (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
@@ -639,7 +642,7 @@ bool rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
         return true;
     struct rl_text tag = {NULL, 0};
     if (address->cluster && rl_handshake_tag(options, &tag))
-        rl_address_tag(&node->address, tag.bytes, tag.size);
+        rl_address_tag(node->address, tag.bytes, tag.size);
     quorum_guard_lengthen(&nodes->guard, index, QUORUM_CONFIRMED_LASTS);
     return rl_witnesses_open(node, quorum_slot(tag.bytes, tag.size), on_judged);
 }
@@ -658,8 +661,10 @@ void rl_node_close(struct rl_node *node)
         rl_request_answer(rl_requests_take(&node->kept), node, RL_ANSWER_DROPPED, 0, NULL);
     assert(rl_flight_is_empty(&node->flight) && !node->attest.first);
     rl_attempts_end(&node->attempts);
-    rl_wipe(node->address.user, sizeof node->address.user); /* results point to the name */
-    rl_wipe(node->address.password, sizeof node->address.password);
+    if (node->address->has_password) { /* results point to the name */
+        rl_wipe(node->address->user, sizeof node->address->user);
+        rl_wipe(node->address->password, sizeof node->address->password);
+    }
 }
 
 void rl_node_free(struct rl_node *node)
@@ -672,4 +677,5 @@ void rl_node_free(struct rl_node *node)
         node->names = name->next;
         rl_core_free(node->nodes->core, name);
     }
+    rl_core_free(node->nodes->core, node->address);
 }

@@ -148,7 +148,7 @@ struct rl_quarantine {
 struct rl_node {
     struct rl_nodes *nodes; /* the set it belongs to */
     unsigned index;         /* in the set */
-    struct rl_address address;
+    struct rl_address *address;
     const char *name;           /* for messages and results: the address', or the master's with its present address */
     struct rl_node_name *names; /* all that it ever had, beside the address' */
     struct rl_witnesses *witnesses; /* NULL: the address does not change */

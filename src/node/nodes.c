@@ -76,7 +76,7 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
         rl_listener_init(&nodes->node[i].listener, &nodes->node[i]);
     }
     if (!opened)
-        return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the witnesses of a node");
+        return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for a node");
     return REDLOCK_OK;
 }
 

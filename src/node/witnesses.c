@@ -37,7 +37,7 @@ static struct quorum_witness *said(struct rl_witness *witness)
 
 static bool is_cluster(const struct rl_witnesses *witnesses)
 {
-    return witnesses->node->address.cluster;
+    return witnesses->node->address->cluster;
 }
 
 static void schedule(struct rl_witness *witness, quorum_time due)
@@ -179,7 +179,7 @@ static int authenticate_as_node(struct rl_witness *witness)
     struct rl_command command;
     rl_command_init(&command);
     struct rl_node *node = witness->group->node;
-    int needed = rl_attempts_auth(&core_of(witness)->options, &node->address, &command, node->facts.user);
+    int needed = rl_attempts_auth(&core_of(witness)->options, node->address, &command, node->facts.user);
     if (needed > 0) {
         needed = rl_link_append(&witness->link, command.bytes, command.length) ? 1 : -1;
         if (needed > 0)
@@ -192,7 +192,7 @@ static int authenticate_as_node(struct rl_witness *witness)
 /* first: on a new connection. false: no credentials or no memory. */
 static bool ask(struct rl_witness *witness, bool first)
 {
-    const char *name = witness->group->node->address.master;
+    const char *name = witness->group->node->address->master;
     bool cluster = is_cluster(witness->group);
     int authenticates = 0;
     witness->reading = (struct quorum_witness){.sent = rl_now()};
@@ -410,7 +410,7 @@ static void adopt(struct rl_witnesses *witnesses, const struct member *member, c
     rl_attempts_end(&witness->attempts);
     witness->attempts = (struct rl_attempts){.timeout = witness->attempts.timeout};
     rl_address_set(&witness->address, member->host.bytes, member->host.size, (uint16_t)member->port);
-    witness->address.tls = witnesses->node->address.tls;
+    witness->address.tls = witnesses->node->address->tls;
     witnesses->rules.witness[i] = (struct quorum_witness){0};
     witnesses->rules.count += i == witnesses->rules.count;
     witness->state = RL_WITNESS_BACKOFF;
@@ -622,7 +622,7 @@ static void on_timer(struct rl_timer *timer)
 bool rl_witnesses_open(struct rl_node *node, unsigned slot,
                        void (*judged)(struct rl_node *node, const struct rl_verdict *verdict))
 {
-    unsigned count = node->address.witness_count, room = node->address.cluster ? QUORUM_WITNESSES_MAX : count;
+    unsigned count = node->address->witness_count, room = node->address->cluster ? QUORUM_WITNESSES_MAX : count;
     struct rl_core *core = node->nodes->core;
     struct rl_witnesses *witnesses =
         rl_allocate(&core->allocator, sizeof *witnesses + room * sizeof *witnesses->witness);
@@ -632,7 +632,7 @@ bool rl_witnesses_open(struct rl_node *node, unsigned slot,
     witnesses->node = node;
     witnesses->judged = judged;
     witnesses->slot = slot;
-    quorum_witnesses_init(&witnesses->rules, count, node->address.cluster ? MASTERS_LEAST : count);
+    quorum_witnesses_init(&witnesses->rules, count, node->address->cluster ? MASTERS_LEAST : count);
     for (; witnesses->room < room; witnesses->room++) {
         struct rl_witness *witness = &witnesses->witness[witnesses->room];
         witness->group = witnesses;
@@ -642,7 +642,7 @@ bool rl_witnesses_open(struct rl_node *node, unsigned slot,
             return false;
     }
     for (unsigned i = 0; i < count; i++) {
-        rl_address_witness(&node->address, i, &witnesses->witness[i].address);
+        rl_address_witness(node->address, i, &witnesses->witness[i].address);
         schedule(&witnesses->witness[i], rl_now());
     }
     return true;

@@ -12,7 +12,7 @@
 void quorum_clock_init(struct quorum_clock_watch *watch, unsigned nodes, uint32_t drift_ppm, quorum_duration patience)
 {
     assert(nodes >= 1 && nodes <= QUORUM_NODES_MAX);
-    memset(watch, 0, sizeof *watch);
+    memset(watch, 0, QUORUM_CLOCK_SIZE(nodes));
     watch->nodes = nodes;
     watch->drift_ppm = drift_ppm;
     watch->patience = patience;

@@ -13,6 +13,7 @@
 #define QUORUM_CLOCK_WATCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "quorum/tally.h"
@@ -49,6 +50,10 @@ struct quorum_clock_watch {
     quorum_duration patience; /* how long a verdict waits for nodes that do not reply */
     struct quorum_clock_node node[QUORUM_NODES_MAX];
 };
+
+/* The first bytes of it: what a deployment of that many nodes uses. */
+#define QUORUM_CLOCK_SIZE(nodes)                                                                                       \
+    (offsetof(struct quorum_clock_watch, node) + (nodes) * sizeof(struct quorum_clock_node))
 
 struct quorum_clock_sample {
     unsigned node;

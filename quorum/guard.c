@@ -18,7 +18,7 @@ quorum_duration quorum_quarantine(quorum_time since, quorum_time time, quorum_du
 void quorum_guard_init(struct quorum_guard *guard, unsigned nodes, uint32_t drift_ppm, quorum_duration max_ttl)
 {
     assert(nodes >= 1 && nodes <= QUORUM_NODES_MAX);
-    memset(guard, 0, sizeof *guard);
+    memset(guard, 0, QUORUM_GUARD_SIZE(nodes));
     guard->nodes = nodes;
     guard->drift_ppm = drift_ppm;
     guard->max_ttl = max_ttl;

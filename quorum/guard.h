@@ -7,6 +7,7 @@
 #define QUORUM_GUARD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "quorum/tally.h"
@@ -42,6 +43,9 @@ struct quorum_guard {
         quorum_time end;        /* the quarantine's, by this client's clock; 0: none, or nothing read yet */
     } node[QUORUM_NODES_MAX];
 };
+
+/* The first bytes of it: what a deployment of that many nodes uses. */
+#define QUORUM_GUARD_SIZE(nodes) (offsetof(struct quorum_guard, node) + (nodes) * sizeof(struct quorum_guard_node))
 
 void quorum_guard_init(struct quorum_guard *guard, unsigned nodes, uint32_t drift_ppm, quorum_duration max_ttl);
 

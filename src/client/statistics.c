@@ -293,7 +293,7 @@ static void fill_facts(const struct rl_facts *facts, redlock_node_status *status
 static void fill_status(struct rl_node *node, redlock_node_status *status)
 {
     const redlock_client *client = node->nodes->client;
-    const struct quorum_clock_node *clock = &client->nodes->clock_watch.node[node->index];
+    const struct quorum_clock_node *clock = &client->nodes->clock_watch->node[node->index];
     quorum_time now = rl_now();
     memset(status, 0, sizeof *status);
     status->name = node->name;

@@ -106,7 +106,7 @@ static bool is_settled(const struct rl_round *round, const struct rl_node *node,
 {
     bool adopts = round->rules.terms.kind == QUORUM_ADOPT;
     bool keeps = adopts || round->rules.terms.kind == QUORUM_EXTEND;
-    return !keeps || quorum_guard_counts_held(&node->nodes->guard, node->index, adopts, now);
+    return !keeps || quorum_guard_counts_held(node->nodes->guard, node->index, adopts, now);
 }
 
 /* The server that prolonged the lock may no longer be the node's master, or not yet be the only one. */

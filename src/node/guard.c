@@ -75,7 +75,7 @@ static void note_clock(struct rl_node *node, quorum_time sent, quorum_time recei
 {
     struct rl_nodes *nodes = node->nodes;
     const struct quorum_clock_sample sample = {node->index, sent, received, time, nodes_that_answer(nodes)};
-    struct quorum_clock_actions actions = quorum_clock_step(&nodes->clock_watch, &sample);
+    struct quorum_clock_actions actions = quorum_clock_step(nodes->clock_watch, &sample);
     if (actions.own) {
         rl_log(nodes->core, REDLOCK_LOG_ERROR, "this machine's clock stopped or jumped: all locks are lost");
         nodes->clock_stopped = rl_now();
@@ -171,9 +171,9 @@ static void take_max_ttl(struct rl_node *node, const struct quorum_marker *marke
     quorum_duration max_ttl = marker->max_ttl * QUORUM_MILLISECOND;
     if (node->findings & (REDLOCK_FINDING_OTHER_DEPLOYMENT | REDLOCK_FINDING_MARKER_TAKEN))
         return;
-    if (max_ttl < nodes->guard.max_ttl)
+    if (max_ttl < nodes->guard->max_ttl)
         rl_node_beat(node); /* another node's reply came after this request */
-    if (!quorum_guard_learn(&nodes->guard, max_ttl))
+    if (!quorum_guard_learn(nodes->guard, max_ttl))
         return;
     for (unsigned i = 0; i < nodes->count; i++) {
         struct rl_node *other = &nodes->node[i];
@@ -187,7 +187,7 @@ static void take_max_ttl(struct rl_node *node, const struct quorum_marker *marke
 static void set_quarantine(struct rl_node *node, const struct quorum_marker *marker, quorum_time received)
 {
     take_max_ttl(node, marker, received);
-    quorum_guard_read(&node->nodes->guard, node->index, marker->since * QUORUM_MILLISECOND,
+    quorum_guard_read(node->nodes->guard, node->index, marker->since * QUORUM_MILLISECOND,
                       node->reading.time * QUORUM_MICROSECOND, received);
     /* Where the marker cannot be written, its start differs at each reading. */
     if (!(node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA)))
@@ -245,7 +245,7 @@ static void take_run_id(struct rl_node *node, const char *run_id)
     bool changed = strcmp(run_id, server->run_id) != 0;
     if (changed || !run_id[0]) {
         /* It may be another machine with another clock, and earlier markers cannot be compared with it. */
-        quorum_clock_forget(&node->nodes->clock_watch, node->index);
+        quorum_clock_forget(node->nodes->clock_watch, node->index);
         node->marker.nonce[0] = '\0';
         node->marker.seen_us = 0;
     }
@@ -398,7 +398,7 @@ void rl_guard_trust(const struct rl_node *node, bool use_eval, struct rl_command
 {
     const struct quorum_marker marker = {.facts = node->reading.facts,
                                          .since = QUORUM_TRUSTED,
-                                         .max_ttl = node->nodes->guard.max_ttl / QUORUM_MILLISECOND,
+                                         .max_ttl = node->nodes->guard->max_ttl / QUORUM_MILLISECOND,
                                          .nodes = node->nodes->count,
                                          .why = "trusted"};
     format(node, "*", &marker, use_eval, command, words);
@@ -436,7 +436,7 @@ enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node, struct rl_comma
                                             .seen_nonce = node->marker.nonce,
                                             .seen = node->marker.seen_us,
                                             .jumped = reading->jumped,
-                                            .max_ttl = nodes->guard.max_ttl / QUORUM_MILLISECOND,
+                                            .max_ttl = nodes->guard->max_ttl / QUORUM_MILLISECOND,
                                             .nodes = nodes->count,
                                             .deployment = nodes->core->options.deployment};
     enum quorum_marker_verdict verdict = quorum_marker_judge(&view, reading->text, reading->size, marker);
@@ -541,7 +541,7 @@ void rl_guard_doubt(struct rl_node *node)
 
 quorum_time rl_guard_free_at(const struct rl_node *node)
 {
-    return node->nodes->guard.node[node->index].end;
+    return node->nodes->guard->node[node->index].end;
 }
 
 quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now)

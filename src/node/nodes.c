@@ -14,9 +14,13 @@ struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_
                                  const struct rl_nodes_events *events, redlock_client *client)
 {
     assert(count >= 1 && count <= REDLOCK_NODES_MAX);
-    struct rl_nodes *nodes = rl_allocate(&core->allocator, sizeof *nodes + count * sizeof *nodes->node);
+    _Static_assert(_Alignof(struct quorum_guard) == _Alignof(struct quorum_clock_watch), "one follows the other");
+    size_t size = sizeof(struct rl_nodes) + count * sizeof(struct rl_node);
+    struct rl_nodes *nodes = rl_allocate(&core->allocator, size + QUORUM_GUARD_SIZE(count) + QUORUM_CLOCK_SIZE(count));
     if (!nodes)
         return NULL;
+    nodes->guard = (struct quorum_guard *)(void *)&nodes->node[count];
+    nodes->clock_watch = (struct quorum_clock_watch *)(void *)((char *)nodes->guard + QUORUM_GUARD_SIZE(count));
     nodes->core = core;
     nodes->events = events;
     nodes->client = client;
@@ -62,8 +66,8 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
         status = rl_tls_create(nodes->core, &nodes->tls, result);
     if (status)
         return status;
-    quorum_guard_init(&nodes->guard, nodes->count, options->drift_ppm, options->max_ttl_ms * QUORUM_MILLISECOND);
-    quorum_clock_init(&nodes->clock_watch, nodes->count, options->drift_ppm, QUORUM_SECOND);
+    quorum_guard_init(nodes->guard, nodes->count, options->drift_ppm, options->max_ttl_ms * QUORUM_MILLISECOND);
+    quorum_clock_init(nodes->clock_watch, nodes->count, options->drift_ppm, QUORUM_SECOND);
     if (!rl_attest_open(nodes))
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the proofs of grants");
     for (unsigned i = 0; i < nodes->count; i++)

@@ -60,8 +60,8 @@ struct rl_nodes {
     struct rl_writes writes;
     struct rl_tls *tls;            /* NULL if no node uses TLS */
     char channel[RL_CHANNEL_SIZE]; /* the prefix and 16 random digits: wakes our waiters, and names them in queues */
-    struct quorum_guard guard;     /* with the guard on */
-    struct quorum_clock_watch clock_watch;
+    struct quorum_guard *guard;    /* with the guard on; like the next one behind the nodes, in the same memory */
+    struct quorum_clock_watch *clock_watch;
     quorum_time clock_stopped; /* when our own clock was last found to have stopped; 0: never */
     quorum_nodes unproven;     /* nodes that were sent requests for grants since the last proof */
     quorum_nodes aging;        /* nodes that get a look in any case */

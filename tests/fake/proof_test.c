@@ -405,7 +405,7 @@ TEST_ROWS(idle, a_grant_on_a_node_that_changed_while_no_client_looked_does_not_c
     beat(decider());
     decider()->attest.rules.knows -=
         10 * QUORUM_SECOND; /* its last beat is this old; the node's clock may have drifted by 0.1 s */
-    scene.client->nodes->clock_watch.node[DECIDER].at -= 10 * QUORUM_SECOND;
+    scene.client->nodes->clock_watch->node[DECIDER].at -= 10 * QUORUM_SECOND;
     if (change[_i])
         change[_i]();
     fake_server_forget_records(scene.node[DECIDER]);

@@ -114,7 +114,7 @@ static bool clocks_are_sampled_twice(void)
 {
     const struct rl_nodes *nodes = scene.client->nodes;
     for (unsigned i = 0; i < scene.nodes; i++)
-        if (nodes->clock_watch.node[i].at == nodes->clock_watch.node[i].since)
+        if (nodes->clock_watch->node[i].at == nodes->clock_watch->node[i].since)
             return false;
     return true;
 }

@@ -202,7 +202,7 @@ pid_t scene_fork(void)
 void scene_know_clocks(void)
 {
     for (unsigned i = 0; i < scene.nodes; i++)
-        scene_until(scene.client->nodes->clock_watch.node[i].known);
+        scene_until(scene.client->nodes->clock_watch->node[i].known);
 }
 
 /* --- Operations --- */

@@ -309,7 +309,7 @@ static bool knows_clock(const struct sim_process *process, const struct sim_node
     const struct rl_nodes *nodes = process->client ? process->client->nodes : NULL;
     if (!nodes || strcmp(nodes->node[node->index].server.run_id, node->server.run_id) != 0)
         return false;
-    const struct quorum_clock_node *known = &nodes->clock_watch.node[node->index];
+    const struct quorum_clock_node *known = &nodes->clock_watch->node[node->index];
     int64_t off = (int64_t)sim_clock_read(&node->clock, sim_world->now) - (int64_t)sim_process_clock(process);
     int64_t most = 3 * (int64_t)QUORUM_SECOND; /* less than a jump */
     return known->known && !known->direction && off > known->offset.low - most && off < known->offset.high + most;

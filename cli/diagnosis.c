@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "diagnosis.h"
 
 #include "duration.h"
@@ -47,7 +48,7 @@ static void set_remedy(struct cli_finding *finding, const char *remedy)
 
 /* --- A node --- */
 
-static const struct {
+static const struct remedy {
     const char *part; /* of the error */
     const char *remedy;
 } remedies[] = {
@@ -56,6 +57,7 @@ static const struct {
     {"the port speak TLS", "list it without rediss://, or with the server's TLS port; or the server hangs"},
     {"a client certificate", "set tls-certificate-file and tls-key-file in the config file"},
     {"require tls_certificate_file", "set tls-certificate-file and tls-key-file; otherwise see the server's log"},
+    {"trust tls_certificate_file", "see the server's log: it may not trust this client's certificate"},
     {"alert unknown ca",
      "the server does not trust this client's certificate: set its tls-ca-cert-file to the authority that "
      "issued it, or another tls-certificate-file here"},
@@ -105,12 +107,55 @@ static const struct {
     {"BUSY", "a script occupies the server: SCRIPT KILL"},
 };
 
+/* Where another one helps for a Sentinel, or a master of a cluster, than for a node. */
+static const struct remedy remedies_of_witnesses[] = {
+    {"does not speak TLS on this port",
+     "list them by their TLS ports, or without the s of sentinels:// and clusters://, which is for TLS"},
+    {"the connection broke", "see their logs; if they speak TLS, write sentinels:// or clusters://"},
+    {"no reply", "they hang, or do not speak TLS as listed: sentinels:// and clusters:// are for TLS; see their logs"},
+    {"it is no Sentinel", "list Sentinels, whose usual port is 26379; list a server itself without sentinel://"},
+    {"it is not in cluster mode", "list the server itself, without cluster://"},
+    {"masters with slots", "list the cluster's servers themselves, without cluster://"},
+    {"NOAUTH",
+     "set their password: in the list for Sentinels, as sentinel://:PASSWORD@HOST, and as for a node for a cluster"},
+    {"WRONGPASS",
+     "correct their password: in the list for Sentinels, as sentinel://:PASSWORD@HOST, and as for a node for a cluster"},
+};
+
+/* NULL: none is known. */
+static const char *find_remedy(const struct remedy *table, size_t count, const char *error)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strstr(error, table[i].part) != NULL)
+            return table[i].remedy;
+    return NULL;
+}
+
 static const char *remedy_for(const char *error)
 {
-    for (size_t i = 0; i < COUNT(remedies); i++)
-        if (strstr(error, remedies[i].part) != NULL)
-            return remedies[i].remedy;
-    return "check the server's log";
+    const char *remedy = find_remedy(remedies, COUNT(remedies), error);
+
+    return remedy != NULL ? remedy : "check the server's log";
+}
+
+/* said: "HOST:PORT: ERROR; HOST:PORT: ERROR". Each remedy is named once; if none is known, the finding's stays. */
+static void set_remedy_of_witnesses(struct cli_finding *finding, const char *said)
+{
+    char errors[sizeof(((redlock_node_status *)NULL)->witnesses)];
+    char text[sizeof(finding->remedy)] = "";
+    char *rest = errors, *error;
+
+    snprintf(errors, sizeof(errors), "%s", said);
+    while ((error = strsep(&rest, ";")) != NULL) {
+        const char *remedy = find_remedy(remedies_of_witnesses, COUNT(remedies_of_witnesses), error);
+        size_t used = strlen(text);
+        if (remedy == NULL)
+            remedy = find_remedy(remedies, COUNT(remedies), error);
+        if (remedy != NULL && strstr(text, remedy) == NULL)
+            snprintf(text + used, sizeof(text) - used, "%s%s", used > 0 ? "; " : "", remedy);
+    }
+    if (*text != '\0')
+        set_remedy(finding, text);
 }
 
 static bool is_ready(const struct cli_diagnosed_node *node)
@@ -139,6 +184,8 @@ static void add_library_finding(struct cli_diagnosed_node *node, uint32_t bit)
     struct cli_finding *finding = add_to_node(node, redlock_finding_name(bit), redlock_finding_text(bit));
 
     set_remedy(finding, redlock_finding_remedy(bit));
+    if (bit == REDLOCK_FINDING_WITNESSES_SILENT)
+        set_remedy_of_witnesses(finding, node->status.witnesses);
     if (bit == REDLOCK_FINDING_TOO_OLD && *node->status.objection != '\0') /* which has the server's name and version */
         snprintf(finding->text, sizeof(finding->text), "%s", node->status.objection);
 }
@@ -376,6 +423,18 @@ static void look_again(const char *nodes, const redlock_options *options, const 
     }
 }
 
+/* Returns whether a node is connected. */
+static bool read_states(redlock_client *client, struct cli_diagnosis *diagnosis)
+{
+    bool connected = false;
+
+    for (uint32_t i = 0; i < diagnosis->nodes; i++) {
+        redlock_node_status_get(client, i, &diagnosis->node[i].status);
+        connected = connected || is_ready(&diagnosis->node[i]);
+    }
+    return connected;
+}
+
 void cli_diagnose(redlock_client *client, const char *nodes, const redlock_options *options, const char *resource,
                   struct cli_diagnosis *diagnosis, redlock_result *result)
 {
@@ -383,12 +442,11 @@ void cli_diagnose(redlock_client *client, const char *nodes, const redlock_optio
     redlock_inspect(client, resource, 0, NULL, result);
     diagnosis->nodes = result->nodes;
     diagnosis->quorum = result->quorum;
-    if (diagnosis->nodes > 0)
+    if (read_states(client, diagnosis)) {
         measure(client, resource, diagnosis);
-    for (uint32_t i = 0; i < diagnosis->nodes; i++)
-        redlock_node_status_get(client, i, &diagnosis->node[i].status);
-    if (diagnosis->nodes > 0)
+        read_states(client, diagnosis);
         look_again(nodes, options, resource, diagnosis);
+    }
     for (uint32_t i = 0; i < diagnosis->nodes; i++)
         judge_node(&diagnosis->node[i], &result->node[i], options);
     judge_number(diagnosis);

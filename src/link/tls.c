@@ -424,8 +424,9 @@ void rl_tls_explain_reset(const struct ssl_st *link, char *text, size_t size)
 {
     size_t used = strlen(text);
     bool was_reset = strstr(text, strerror(ECONNRESET)) || strstr(text, strerror(EPIPE));
-    if (was_reset && !SSL_get_certificate(link))
-        snprintf(text + used, size - used, " (does it require tls_certificate_file?)");
+    if (was_reset) /* which may have discarded an alert */
+        snprintf(text + used, size - used, " (does it %s tls_certificate_file?)",
+                 SSL_get_certificate(link) ? "trust" : "require");
 }
 
 #endif

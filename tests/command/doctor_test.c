@@ -158,6 +158,39 @@ TEST_ROWS(no_nodes, strangers_are_recognised, ROWS(strangers))
     program_output_has(program, strangers[_i].text);
 }
 
+/* What is listed as Sentinels, or as a cluster. %s: a server that is neither. */
+#define OTHERS ",127.0.0.2:1,127.0.0.3:1/m" /* where no server is */
+#define START  "start the server, or correct the address in the list of nodes"
+static const struct {
+    const char *nodes;
+    const char *reply; /* to SENTINEL; NULL: the server's own */
+    const char *remedy;
+} witnesses[] = {
+    {"sentinel://127.0.0.1:1" OTHERS, NULL, START},
+    {"sentinel://%s" OTHERS, NULL,
+     "list Sentinels, whose usual port is 26379; list a server itself without sentinel://; " START},
+    {"sentinel://%s" OTHERS, "-NOAUTH Authentication required.\r\n",
+     "set their password: in the list for Sentinels, as sentinel://:PASSWORD@HOST, and as for a node for a cluster; " START},
+    {"cluster://%s", NULL, "list the server itself, without cluster://"},
+};
+
+TEST_ROWS(no_nodes, witnesses_that_are_of_no_use_have_the_remedy_for_their_errors, ROWS(witnesses))
+{
+    struct fake_server *server = fake_server_start(FAKE_IPV4);
+    real_note_descriptors();
+    if (witnesses[_i].reply != NULL)
+        fake_server_add_rule(server,
+                             &(struct fake_rule){.command = "SENTINEL", .skip = true, .reply = witnesses[_i].reply});
+    const char *nodes = witnesses[_i].nodes, *place = strstr(nodes, "%s");
+    program_setting.nodes =
+        place == NULL ? nodes
+                      : program_text("%.*s%s%s", (int)(place - nodes), nodes, fake_server_address(server), place + 2);
+    program_setting.config = scene_file("connect-timeout = 2s\nprefix = {tag}:\nmarker-key = {tag}:marker\n");
+    struct program *program = doctor(CRITICAL);
+    json_is(program, FOUND(0), "witnesses-silent");
+    json_is(program, ".nodes[0].findings[0].remedy", witnesses[_i].remedy);
+}
+
 /* A balancer leads each connection to another server: none has restarted. */
 TEST(no_nodes, proxy_that_spreads_connections_is_recognised)
 {

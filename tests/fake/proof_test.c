@@ -72,6 +72,73 @@ TEST(marker, a_node_that_has_become_a_replica_cannot_be_trusted)
     ck_assert_uint_eq(answer.result.refused, 1);
 }
 
+/* --- A node behind Sentinel --- */
+
+enum { OLD, NEW, SENTINELS };
+
+/* The Sentinels name this server, in a configuration of this epoch. */
+static void name_master(unsigned server, unsigned epoch)
+{
+    char master[128], address[64], port[8];
+    snprintf(port, sizeof port, "%u", fake_server_port(scene.node[server]));
+    snprintf(address, sizeof address, "*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(port), port);
+    snprintf(master, sizeof master,
+             "*4\r\n$12\r\nconfig-epoch\r\n$1\r\n%u\r\n$19\r\nnum-other-sentinels\r\n$1\r\n2\r\n", epoch);
+    for (unsigned i = SENTINELS; i < 5; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "$1\r\n%u\r\n", i);
+        fake_server_clear_rules(scene.node[i]);
+        scene_add_rule(i, i + 1, &(struct fake_rule){.command = "SENTINEL", .argument = "MYID", .reply = id});
+        scene_add_rule(i, i + 1, &(struct fake_rule){.command = "SENTINEL", .argument = "MASTER", .reply = master});
+        scene_add_rule(i, i + 1, &(struct fake_rule){.command = "SENTINEL", .reply = address});
+    }
+}
+
+static void attach_to_sentinels(void)
+{
+    char list[160];
+    snprintf(list, sizeof list, "sentinel://%s,%s,%s/m", fake_server_address(scene.node[SENTINELS]),
+             fake_server_address(scene.node[SENTINELS + 1]), fake_server_address(scene.node[SENTINELS + 2]));
+    fake_server_delete_key(scene.node[OLD], MARKER); /* of five nodes */
+    ck_assert_status(redlock_attach(scene.loop, list, &scene.options, &scene.client, &answer.result), REDLOCK_OK);
+    scene_until(scene.client->nodes->node[0].state == RL_NODE_READY);
+    scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+}
+
+/* The lock's key and the marker, as a replica of the old master has them. */
+static void promote(void)
+{
+    static const char *const keys[] = {"stock", MARKER};
+    char value[128];
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(fake_server_get_key(scene.node[OLD], keys[i], value, sizeof value));
+        fake_server_set_key(scene.node[NEW], keys[i], value, i ? -1 : (int64_t)scene.options.ttl_ms);
+    }
+    name_master(NEW, 2);
+    const struct rl_node *node = scene.client->nodes->node;
+    scene_until(node->address->port == fake_server_port(scene.node[NEW]) && node->state == RL_NODE_READY);
+    fake_server_delete_key(scene.node[OLD], "stock"); /* it would expire there */
+}
+
+SCENE_CASE(promoted, five_marked_nodes);
+
+/* Until then the old master may grant the lock to a client that is cut off with it. */
+TEST(promoted, extension_counts_when_the_master_has_settled)
+{
+    name_master(OLD, 1);
+    attach_to_sentinels();
+    redlock_lock *lock = scene_lock("stock");
+    uint64_t promoted_ns = test_now_ns();
+    promote();
+    do {
+        scene_start_extend(&answer, lock, 0);
+    } while (scene_wait(&answer) != REDLOCK_OK);
+    ck_assert_uint_ge(test_now_ns() - promoted_ns, QUORUM_SETTLING - QUORUM_MILLISECOND);
+    ck_assert_uint_gt(scene_count(NEW, SENT_EXTEND), 0);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+
 /* --- One node decides --- */
 
 static struct rl_node *decider(void)

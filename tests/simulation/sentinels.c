@@ -137,7 +137,7 @@ static void promote(void *subject, uint64_t epoch)
     struct sim_group *group = subject;
     struct sim_node *old = server_of(group, group->master), *replica = server_of(group, !group->master);
     bool gives_up = sim_random_chance(stream(), 200);
-    quorum_time most = 0;
+    quorum_time most = 0, latest = sim_world->config.brisk ? 100 * QUORUM_MILLISECOND : 3 * QUORUM_SECOND;
     if (sim_world->calm || epoch != group->epoch)
         return;
     if (gives_up || !replica->up) {
@@ -158,8 +158,7 @@ static void promote(void *subject, uint64_t epoch)
     group->config = (unsigned)epoch;
     hear(group, word(epoch, group->master, group->leader));
     for (unsigned i = 0; i < SIM_SENTINELS; i++) {
-        quorum_time heard =
-            group->cut & 1u << i ? group->cut_until : sim_world->now + draw(QUORUM_MILLISECOND, 3 * QUORUM_SECOND);
+        quorum_time heard = group->cut & 1u << i ? group->cut_until : sim_world->now + draw(QUORUM_MILLISECOND, latest);
         most = heard > most ? heard : most;
         sim_at(heard, hear, group, word(epoch, group->master, i));
     }
@@ -202,9 +201,10 @@ void sim_group_elect(struct sim_random *random)
     group->busy = true;
     /* The others, or one of them: then the leader and the third one are a majority that names the new master. */
     unsigned one = (group->leader + 1 + (unsigned)sim_random_below(random, SIM_SENTINELS - 1)) % SIM_SENTINELS;
-    group->cut = sim_random_chance(random, 400)   ? 1u << one
-                 : sim_random_chance(random, 400) ? (1u << SIM_SENTINELS) - 1
-                                                  : 0;
+    bool brisk = sim_world->config.brisk;
+    group->cut = sim_random_chance(random, brisk ? 900 : 400) ? 1u << one
+                 : sim_random_chance(random, 400)             ? (1u << SIM_SENTINELS) - 1
+                                                              : 0;
     group->cut &= ~(1u << group->leader);
     group->cut_until =
         sim_world->now + draw(QUORUM_SECOND, sim_world->config.max_ttl_ms * QUORUM_MILLISECOND + 12 * QUORUM_SECOND);
@@ -215,7 +215,10 @@ void sim_group_elect(struct sim_random *random)
         cut_off(group, (unsigned)sim_random_below(random, sim_world->config.processes));
     else if (sim_random_chance(random, 500))
         sim_node_die(master);
-    sim_at(sim_world->now + draw(60 * QUORUM_MILLISECOND, 400 * QUORUM_MILLISECOND), promote, group, epoch);
+    if (brisk && master->up && sim_random_chance(random, 700))
+        sim_keyspace_copy(&master->snapshot, &master->server.keys, false); /* the replica has missed little */
+    quorum_duration soon = brisk ? 20 * QUORUM_MILLISECOND : 60 * QUORUM_MILLISECOND;
+    sim_at(sim_world->now + draw(soon, brisk ? 5 * soon : 400 * QUORUM_MILLISECOND), promote, group, epoch);
 }
 
 void sim_groups_start(void)

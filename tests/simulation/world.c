@@ -163,6 +163,19 @@ bool sim_config_is_idle(const struct sim_config *config, unsigned process)
     return config->idle && (process % 3 || config->faults & 1u << SIM_FAULT_JUMP);
 }
 
+/* While a client that is cut off still counts an old master, a key there ends whose lock the new one prolongs. */
+static void be_brisk(struct sim_config *config, struct sim_random *random)
+{
+    config->brisk = true;
+    config->max_ttl_ms = sim_random_chance(random, 500) ? 1000 : 2000;
+    for (unsigned i = 0; i < 3; i++)
+        config->ttl_ms[i] = (uint32_t)sim_random_log(random, 300, 1000);
+    config->resources = 1;
+    config->think = 5 * QUORUM_MILLISECOND;
+    config->hold = sim_random_log(random, QUORUM_SECOND, 4 * QUORUM_SECOND);
+    config->fault_every[SIM_FAULT_ELECT] = QUORUM_SECOND / config->nodes;
+}
+
 /* Faults of single servers, and without failovers, are those of the other worlds. */
 static void put_behind_sentinels(struct sim_config *config, struct sim_random *random)
 {
@@ -180,6 +193,8 @@ static void put_behind_sentinels(struct sim_config *config, struct sim_random *r
         config->hold = sim_random_log(random, QUORUM_SECOND, 2 * quarantine_of(config));
     config->fault_every[SIM_FAULT_ELECT] =
         sim_random_log(random, 2 * QUORUM_SECOND, 2 * quarantine_of(config)) / config->nodes;
+    if (sim_random_chance(random, 500))
+        be_brisk(config, random);
 }
 
 void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without)

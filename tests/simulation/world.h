@@ -276,6 +276,7 @@ struct sim_config {
     unsigned permits;      /* of the semaphore; 0: there is none */
     bool exact_walls;      /* the clients' wall clocks are equal */
     bool groups;           /* the nodes are behind Sentinel */
+    bool brisk;            /* failovers while short locks are held; every client except one hears of them at once */
     quorum_duration think; /* average */
     quorum_duration hold;
     quorum_duration delay;                   /* minimum delay of a packet */

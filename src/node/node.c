@@ -281,9 +281,11 @@ static void on_replied(struct rl_link *link, const redisReply *reply)
 static void on_ended(struct rl_link *link, const struct rl_link_end *why)
 {
     struct rl_node *node = node_of(link);
-    /* A TLS port ends a connection at the first byte that is not of TLS, often without a message. */
+    /* A TLS port ends a connection at the first byte that is not of TLS, often without a message. Its alerts begin with
+     * the byte 21; any other byte that is not of the protocol comes from a server of another kind. */
     bool was_silent = node->state == RL_NODE_HANDSHAKE && node->flight.heard <= node->attempts.connected_at;
-    if (was_silent && !node->address->tls && !node->address->path[0])
+    bool is_foreign = strstr(why->text, "Protocol error") && !strstr(why->text, "\\x15");
+    if (was_silent && !is_foreign && !node->address->tls && !node->address->path[0])
         snprintf(node->attempts.error, sizeof node->attempts.error, "no reply before %.48s; does this port speak TLS?",
                  why->text);
     else

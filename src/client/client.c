@@ -163,7 +163,7 @@ static void stop_watchers(redlock_client *client)
 
 void rl_client_node_changed(redlock_client *client, struct rl_node *node)
 {
-    rl_listener_node_changed(&node->listener);
+    rl_listener_node_changed(node->listener);
     rl_rounds_node_changed(&client->locks, node);
     rl_operations_node_changed(client);
 }
@@ -425,8 +425,8 @@ static void client_fill_close_result(redlock_client *client, redlock_result *res
         result->node[i].name = ""; /* the client is about to be freed */
         result->node[i].outcome = owed ? REDLOCK_NODE_UNREACHABLE : REDLOCK_NODE_GRANTED;
         if (owed)
-            snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u undo%s not confirmed",
-                     node->name, owed, owed == 1 ? "" : "s");
+            snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u undo%s not confirmed", node->name,
+                     owed, owed == 1 ? "" : "s");
     }
 }
 

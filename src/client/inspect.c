@@ -230,13 +230,13 @@ static void judge(struct inspect *inspect, struct rl_node *node)
     char text[RL_NODE_TEXT_SIZE];
     unsigned i = node->index;
     const char *lacking = node->facts.lacking, *missing = inspect->missing[i], *refusal = inspect->refusal[i];
-    bool tried = node->listener.up || node->listener.failures;
+    bool tried = node->listener->up || node->listener->failures;
     if (!(inspect->asked & quorum_node(i)) || inspect->left[i] || !tried)
         return;
     if (node->findings & REDLOCK_FINDING_NO_SUBSCRIBE && !strchr(lacking, '&'))
         add_command(&node->facts, "subscribe");
-    else if (!node->listener.up && node->listener.error[0])
-        note_refusal(inspect, i, "SUBSCRIBE", node->listener.error);
+    else if (!node->listener->up && node->listener->error[0])
+        note_refusal(inspect, i, "SUBSCRIBE", node->listener->error);
     snprintf(text, sizeof text, "%s%.*s", missing[0] ? SERVER_LACKS : USER_LACKS,
              (int)(RL_NODE_TEXT_SIZE - sizeof SERVER_LACKS), missing[0] ? missing : lacking);
     if (missing[0] || lacking[0] || refusal[0])
@@ -443,14 +443,13 @@ static void begin(struct inspect *inspect, const char *resource, size_t size)
     redlock_client *client = inspect->base.client;
     int status = REDLOCK_NO_MEMORY;
     inspect->base.lease = rl_lease_create_one(&client->locks, resource, size, &status);
-    if (inspect->base.lease)
+    if (inspect->base.lease && rl_listeners_start(client->nodes))
         inspect->inquiry = create_inquiry(inspect);
     if (!inspect->inquiry) {
         rl_operation_complete(&inspect->base, status);
         return;
     }
     inspect->base.attempts = 1;
-    rl_listeners_start(client->nodes);
     changed(&inspect->base);
 }
 

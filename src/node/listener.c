@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/core/clock.h"
+#include "src/core/memory.h"
 #include "src/node/guard.h"
 #include "src/node/handshake.h"
 #include "src/node/limits.h"
@@ -203,15 +204,24 @@ static void on_timer(struct rl_timer *timer)
         connect_now(listener);
 }
 
-void rl_listener_init(struct rl_listener *listener, struct rl_node *node)
+static struct rl_listener *create(struct rl_node *node)
 {
+    struct rl_listener *listener = rl_allocate(&node->nodes->core->allocator, sizeof *listener);
+    if (!listener)
+        return NULL;
     listener->node = node;
     listener->timer.fire = on_timer;
+    if (rl_link_init(&listener->link, &node->nodes->writes, RL_LISTENER_OUTPUT))
+        return listener;
+    rl_core_free(node->nodes->core, listener);
+    return NULL;
 }
 
 /* A listener ends with the node's first connection, because it does not notice by itself that its server hangs. */
 void rl_listener_node_changed(struct rl_listener *listener)
 {
+    if (!listener)
+        return;
     struct rl_node *node = listener->node;
     bool possible = listener->wanted && rl_node_is_ready(node);
     if (!possible && rl_link_is_open(&listener->link)) {
@@ -224,26 +234,42 @@ void rl_listener_node_changed(struct rl_listener *listener)
 
 void rl_listener_close(struct rl_listener *listener)
 {
+    if (!listener)
+        return;
     listener->wanted = false;
     rl_timer_stop(&listener->node->nodes->core->timers, &listener->timer);
     disconnect(listener);
 }
 
-void rl_listeners_start(struct rl_nodes *nodes)
+void rl_listener_free(struct rl_listener *listener)
 {
+    if (!listener)
+        return;
+    rl_link_free(&listener->link);
+    rl_core_free(listener->node->nodes->core, listener);
+}
+
+bool rl_listeners_start(struct rl_nodes *nodes)
+{
+    bool all = true;
+    nodes->listens = true;
     for (unsigned i = 0; i < nodes->count; i++) {
-        struct rl_listener *listener = &nodes->node[i].listener;
-        if (listener->wanted)
+        struct rl_node *node = &nodes->node[i];
+        if (!node->listener)
+            node->listener = create(node);
+        all = all && node->listener;
+        if (!node->listener || node->listener->wanted)
             continue;
-        listener->wanted = true;
-        rl_listener_node_changed(listener);
+        node->listener->wanted = true;
+        rl_listener_node_changed(node->listener);
     }
+    return all;
 }
 
 void rl_listeners_renew(struct rl_nodes *nodes, quorum_nodes silent)
 {
     for (quorum_nodes left = silent & rl_listeners_up(nodes); left; left &= left - 1) {
-        struct rl_listener *listener = &nodes->node[__builtin_ctz(left)].listener;
+        struct rl_listener *listener = nodes->node[__builtin_ctz(left)].listener;
         listener->failures++;
         disconnect(listener);
         rl_listener_node_changed(listener);
@@ -253,8 +279,10 @@ void rl_listeners_renew(struct rl_nodes *nodes, quorum_nodes silent)
 bool rl_listeners_are_deaf(const struct rl_nodes *nodes)
 {
     unsigned silent = 0;
-    for (unsigned i = 0; i < nodes->count; i++)
-        silent += nodes->node[i].listener.failures > 0;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct rl_listener *listener = nodes->node[i].listener;
+        silent += listener ? listener->failures > 0 : nodes->listens;
+    }
     return silent > nodes->count - quorum_majority(nodes->count);
 }
 
@@ -262,7 +290,7 @@ quorum_nodes rl_listeners_up(const struct rl_nodes *nodes)
 {
     quorum_nodes up = 0;
     for (unsigned i = 0; i < nodes->count; i++)
-        if (nodes->node[i].listener.up)
+        if (nodes->node[i].listener && nodes->node[i].listener->up)
             up |= quorum_node(i);
     return up;
 }

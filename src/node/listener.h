@@ -31,18 +31,18 @@ struct rl_listener {
     char error[RL_LINK_TEXT_SIZE]; /* the last one in reply to a command; "": it was up since */
 };
 
-void rl_listener_init(struct rl_listener *listener, struct rl_node *node);
-
-/* The node has become ready, or is no longer. */
+/* listener: of these functions, may be NULL. The node has become ready, or is no longer. */
 void rl_listener_node_changed(struct rl_listener *listener);
 
 void rl_listener_close(struct rl_listener *listener);
+void rl_listener_free(struct rl_listener *listener);
 
 /* Subscribes anew on these nodes, whose messages do not arrive although the connection is up. */
 void rl_listeners_renew(struct rl_nodes *nodes, quorum_nodes silent);
 
-/* Opens the listeners of all nodes, which stay open. */
-void rl_listeners_start(struct rl_nodes *nodes);
+/* Opens the listeners of all nodes, which stay open. false: some nodes have none, because there is no memory; the next
+ * call tries again. */
+bool rl_listeners_start(struct rl_nodes *nodes);
 
 /* No majority can notify this client, and this will not change at once: subscriptions failed, or their connections are
  * silent. */

@@ -161,8 +161,8 @@ struct rl_node {
     struct rl_attempts attempts;
     struct rl_link link;
     struct rl_flight flight;
-    struct rl_requests kept;     /* undos to send when the node is connected again */
-    struct rl_listener listener; /* the second connection */
+    struct rl_requests kept;      /* undos to send when the node is connected again */
+    struct rl_listener *listener; /* the second connection; NULL until something waits, or without memory for it */
     struct rl_server server;
     struct rl_handshake handshake;
     struct rl_heartbeat heartbeat;

@@ -71,14 +71,11 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
     if (!rl_attest_open(nodes))
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the proofs of grants");
     for (unsigned i = 0; i < nodes->count; i++)
-        if (!rl_link_init(&nodes->node[i].link, &nodes->writes, RL_OUTPUT_LEAST) ||
-            !rl_link_init(&nodes->node[i].listener.link, &nodes->writes, RL_LISTENER_OUTPUT))
+        if (!rl_link_init(&nodes->node[i].link, &nodes->writes, RL_OUTPUT_LEAST))
             return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the connections");
     bool opened = true;
-    for (unsigned i = 0; i < nodes->count; i++) {
+    for (unsigned i = 0; i < nodes->count; i++)
         opened = rl_node_open(&nodes->node[i], nodes, i, &addresses[i]) && opened;
-        rl_listener_init(&nodes->node[i].listener, &nodes->node[i]);
-    }
     if (!opened)
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for a node");
     return REDLOCK_OK;
@@ -90,7 +87,7 @@ void rl_nodes_close(struct rl_nodes *nodes)
         struct rl_node *node = &nodes->node[i];
         if (!node->nodes)
             continue; /* the set was not opened */
-        rl_listener_close(&node->listener);
+        rl_listener_close(node->listener);
         rl_node_close(node);
     }
 }
@@ -100,7 +97,7 @@ void rl_nodes_free(struct rl_nodes *nodes)
     for (unsigned i = 0; i < nodes->count; i++) {
         rl_node_free(&nodes->node[i]);
         rl_link_free(&nodes->node[i].link);
-        rl_link_free(&nodes->node[i].listener.link);
+        rl_listener_free(nodes->node[i].listener);
     }
     rl_attest_close(nodes);
     rl_tls_destroy(nodes->tls, &nodes->core->allocator);

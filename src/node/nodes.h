@@ -66,6 +66,7 @@ struct rl_nodes {
     quorum_nodes unproven;     /* nodes that were sent requests for grants since the last proof */
     quorum_nodes aging;        /* nodes that get a look in any case */
     struct rl_proofs *proofs;  /* NULL without the guard */
+    bool listens;              /* a node without a listener has none because there was no memory for it */
     unsigned count;
     struct rl_node node[];
 };

@@ -240,7 +240,7 @@ TEST(forged, messages_that_are_too_long_fill_no_memory)
     char *longest = fixture_text("G%040d 1 %d %0*d", 7, SIZE, SIZE, 0);
     size_t before = test_allocator_live_bytes(allocator);
     for (unsigned i = 0; i < MESSAGES; i++) {
-        const struct rl_listener *listener = &scene.client->nodes->node[4].listener;
+        const struct rl_listener *listener = scene.client->nodes->node[4].listener;
         scene_publish(4, "stock", longest);
         scene_until(!listener->up);
         ck_assert_uint_lt(test_allocator_live_bytes(allocator), before + before / 4);

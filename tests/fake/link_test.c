@@ -206,8 +206,8 @@ TEST(one_link, both_connections_are_kept_alive)
     scene_attach();
     const struct rl_node *node = scene.client->nodes->node;
     rl_listeners_start(scene.client->nodes);
-    scene_until(node->listener.up);
-    const int descriptors[] = {node->link.context->c.fd, node->listener.link.context->c.fd};
+    scene_until(node->listener->up);
+    const int descriptors[] = {node->link.context->c.fd, node->listener->link.context->c.fd};
     for (unsigned i = 0; i < 2; i++) {
         ck_assert_int_eq(getsockopt(descriptors[i], SOL_SOCKET, SO_KEEPALIVE, &on, &(socklen_t){sizeof on}), 0);
         ck_assert_int_eq(on, 1);

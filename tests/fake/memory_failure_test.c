@@ -5,6 +5,7 @@
  */
 #include "fake/scene.h"
 
+#include "src/client/client.h"
 #include "support/file.h"
 
 static struct test_allocator *allocator;
@@ -287,6 +288,36 @@ TEST_ROWS(live_client, memory_and_descriptors_do_not_grow_with_the_names_that_a_
                    file_open_descriptors());
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
     assert_no_leak(1);
+}
+
+static const struct rl_nodes *idle_nodes(void)
+{
+    allocator = scene_count_memory();
+    scene_attach();
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_until(rl_node_is_ready(&scene.client->nodes->node[i]));
+    return scene.client->nodes;
+}
+
+/* Half of it are the nodes, which have room only for what an idle client needs. */
+TEST(live_client, an_idle_client_is_small)
+{
+    idle_nodes();
+    ck_assert_uint_le(test_allocator_live_bytes(allocator), 36 * 1024);
+}
+
+/* Also if there is memory for the first listener, but not for its buffer. */
+TEST_ROWS(live_client, without_memory_for_its_listeners_a_client_polls_until_it_has_some, 2)
+{
+    const struct rl_nodes *nodes = idle_nodes();
+    ck_assert(!rl_listeners_are_deaf(nodes));
+    test_allocator_fail_from(allocator, 1 + (size_t)_i);
+    ck_assert(!rl_listeners_start(scene.client->nodes));
+    ck_assert(rl_listeners_are_deaf(nodes));
+    test_allocator_fail_at(allocator, 0);
+    ck_assert(rl_listeners_start(scene.client->nodes));
+    scene_until(rl_listeners_up(nodes) == quorum_all(scene.nodes));
+    ck_assert(!rl_listeners_are_deaf(nodes));
 }
 
 /* --- Many locks while no memory is available --- */

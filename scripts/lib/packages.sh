@@ -6,7 +6,7 @@
 packages_for() {
   case $1 in
     build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libssl-dev libev-dev libinih-dev ;;
-    test) echo git g++ clang libclang-rt-dev check liblua5.1-0-dev libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils dpkg-dev file pkg-config mandoc redis-server redis-tools jq iproute2 iptables libuv1-dev libevent-dev libglib2.0-dev libasio-dev libboost-dev openssl python3-yaml systemd zsh fish ;;
+    test) echo git g++ clang libclang-rt-dev check liblua5.1-0-dev libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils abigail-tools dpkg-dev file pkg-config mandoc redis-server redis-tools jq iproute2 iptables libuv1-dev libevent-dev libglib2.0-dev libasio-dev libboost-dev openssl python3-yaml systemd zsh fish ;;
     neighbour) echo nodejs npm ;;
     valkey) echo valkey-server valkey-tools ;; # Debian 13 and later
     package) echo build-essential debhelper dpkg-dev lintian blhc pkgconf ;;

@@ -231,12 +231,20 @@ static bool take_step(struct rl_node *node, unsigned step, const struct rl_reque
            rl_guard_take_fact(node, (enum rl_handshake_step)step, answer->reply, request->sent, answer->now);
 }
 
+/* All replies have arrived. */
+static __attribute__((noinline)) void judge(struct rl_node *node)
+{
+    struct rl_command command;
+    struct rl_guard_words words;
+    rl_command_init(&command);
+    go_on(node, rl_guard_judge_facts(node, &command, &words), &command);
+    rl_command_free(&command);
+}
+
 static void step_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = answer->node;
     unsigned step = (unsigned)(request - node->handshake.steps);
-    struct rl_command command;
-    struct rl_guard_words words;
     assert(step < RL_STEPS);
     if (answer->kind != RL_ANSWER_REPLY || !rl_link_is_open(&node->link))
         return; /* overdue: the connect timeout decides; broken: the end of the connection is handled elsewhere */
@@ -270,9 +278,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     rl_guard_judge(node);
     if (--node->handshake.steps_left > 0)
         return;
-    rl_command_init(&command);
-    go_on(node, rl_guard_judge_facts(node, &command, &words), &command);
-    rl_command_free(&command);
+    judge(node);
 }
 
 /* --------------------------------------------------------------------------------------------------------- requests */
@@ -289,7 +295,9 @@ static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
     return sent;
 }
 
-static bool ask_words(struct rl_node *node, unsigned step, const char *first, const char *second, const char *third)
+/* Not inlined, like those that follow: a thread's stack keeps the pages of the deepest call, and commands are large. */
+static __attribute__((noinline)) bool ask_words(struct rl_node *node, unsigned step, const char *first,
+                                                const char *second, const char *third)
 {
     struct rl_command command = {0};
     rl_command_add_text(&command, first);
@@ -302,7 +310,7 @@ static bool ask_words(struct rl_node *node, unsigned step, const char *first, co
     return asked;
 }
 
-static bool ask_auth(struct rl_node *node)
+static __attribute__((noinline)) bool ask_auth(struct rl_node *node)
 {
     struct rl_command command = {0};
     int authenticates = rl_attempts_auth(&node->nodes->core->options, node->address, &command, node->facts.user);
@@ -323,6 +331,18 @@ static bool ask_select(struct rl_node *node)
     return ask_words(node, RL_STEP_SELECT, "SELECT", number, NULL);
 }
 
+static __attribute__((noinline)) bool ask_marker(struct rl_node *node)
+{
+    struct rl_command command = {0};
+    rl_command_add_text(&command, "GETRANGE");
+    rl_command_add_text(&command, node->nodes->core->options.marker_key);
+    rl_command_add_text(&command, "0");
+    rl_command_add_text(&command, RL_LIMIT_TEXT(RL_MARKER_LAST));
+    bool asked = ask(node, RL_STEP_MARKER, &command);
+    rl_command_free(&command);
+    return asked;
+}
+
 bool rl_handshake_read(struct rl_node *node)
 {
     const redlock_options *options = &node->nodes->core->options;
@@ -333,16 +353,9 @@ bool rl_handshake_read(struct rl_node *node)
                  ask_words(node, RL_STEP_MEMORY, "INFO", "memory", NULL);
     if (!options->guard)
         return asked;
-    struct rl_command marker = {0};
-    rl_command_add_text(&marker, "GETRANGE");
-    rl_command_add_text(&marker, options->marker_key);
-    rl_command_add_text(&marker, "0");
-    rl_command_add_text(&marker, RL_LIMIT_TEXT(RL_MARKER_LAST));
-    asked = asked && ask_words(node, RL_STEP_STATISTICS, "INFO", "stats", NULL) &&
-            ask_words(node, RL_STEP_COMMANDS, "INFO", "commandstats", NULL) && ask(node, RL_STEP_MARKER, &marker) &&
-            ask_words(node, RL_STEP_TIME, "TIME", NULL, NULL);
-    rl_command_free(&marker);
-    return asked;
+    return asked && ask_words(node, RL_STEP_STATISTICS, "INFO", "stats", NULL) &&
+           ask_words(node, RL_STEP_COMMANDS, "INFO", "commandstats", NULL) && ask_marker(node) &&
+           ask_words(node, RL_STEP_TIME, "TIME", NULL, NULL);
 }
 
 bool rl_handshake_start(struct rl_node *node)

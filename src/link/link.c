@@ -353,6 +353,7 @@ static void read_tls(struct rl_link *link)
 /* A client has a link to each node, and thousands of clients have most of their links idle. hiredis' buffer grows to twice
  * what it is given at a time, and the stack by what is read at a time: so both get little, unless more waits. */
 #define READ_MOST  ((size_t)16 * 1024)
+#define READ_SOME  ((size_t)4 * 1024)
 #define READ_FIRST ((size_t)2 * 1024)
 #define PIECE      ((size_t)1024)
 
@@ -373,7 +374,7 @@ static void read_pieces(struct rl_link *link, char *bytes, size_t room, size_t p
     }
 }
 
-/* Two frames: the stack of an idle client's thread does not get the larger one. */
+/* Two frames: the stack of an idle client's thread does not get the larger one, and a handshake takes the smaller one. */
 static __attribute__((noinline)) void read_much(struct rl_link *link)
 {
     char bytes[READ_MOST];
@@ -382,8 +383,8 @@ static __attribute__((noinline)) void read_much(struct rl_link *link)
 
 static __attribute__((noinline)) void read_little(struct rl_link *link)
 {
-    char bytes[READ_FIRST];
-    read_pieces(link, bytes, sizeof bytes, PIECE);
+    char bytes[READ_SOME];
+    read_pieces(link, bytes, link->full ? sizeof bytes : READ_FIRST, link->full ? sizeof bytes : PIECE);
 }
 
 static void read_in(struct rl_link *link)
@@ -391,7 +392,7 @@ static void read_in(struct rl_link *link)
     if (link->session)
         read_tls(link);
     else
-        (link->full ? read_much : read_little)(link);
+        (link->full && link->output.size >= RL_OUTPUT_BUSY ? read_much : read_little)(link);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)

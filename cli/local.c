@@ -20,7 +20,7 @@ enum { DEFAULT_COUNT = 5 };
 
 static long count = DEFAULT_COUNT;
 static const char *server; /* NULL: the default */
-static bool sentinels;
+static enum cli_servers_kind kind;
 
 static bool take(int id, const char *value)
 {
@@ -29,8 +29,13 @@ static bool take(int id, const char *value)
         return *value != '\0' ||
                (cli_misused("--server is empty; name a program, as in --server valkey-server"), false);
     }
-    if (id == 'S')
-        return sentinels = true;
+    if (id == 'S' || id == 'C') {
+        enum cli_servers_kind asked = id == 'S' ? CLI_SERVERS_SENTINEL : CLI_SERVERS_CLUSTER;
+        if (kind != CLI_SERVERS_PLAIN && kind != asked)
+            return cli_misused("--sentinel and --cluster exclude each other: leave one of them out"), false;
+        kind = asked;
+        return true;
+    }
     return cli_take_number("count", value, 1, REDLOCK_NODES_MAX, &count);
 }
 
@@ -85,7 +90,7 @@ static int run_command(char **argv)
 static bool export(const struct cli_servers *servers)
 {
     return setenv("REDLOCK_NODES", cli_servers_nodes(servers), 1) == 0 &&
-           setenv("REDLOCK_CONFIG", "/dev/null", 1) == 0 && unsetenv("REDLOCK_USER") == 0 &&
+           setenv("REDLOCK_CONFIG", cli_servers_config(servers), 1) == 0 && unsetenv("REDLOCK_USER") == 0 &&
            unsetenv("REDLOCK_PASSWORD") == 0 && unsetenv("REDLOCK_PASSWORD_FILE") == 0;
 }
 
@@ -107,7 +112,7 @@ static int run(const struct cli_arguments *arguments)
         return cli_misused("a command must follow --: redlock local -- CMD");
     if (argv[0] == NULL)
         return cli_misused("there is no command after --");
-    int status = cli_servers_start((unsigned)count, sentinels, server, &servers);
+    int status = cli_servers_start((unsigned)count, kind, server, &servers);
     if (status != CLI_OK)
         return status;
     if (argv == shell_argv)
@@ -120,6 +125,7 @@ static int run(const struct cli_arguments *arguments)
 static const struct cli_option options[] = {
     {'n', "count", "NUMBER", "number of nodes, 1 to 32 (5)"},
     {'S', "sentinel", NULL, "each node is a master with a replica, behind three Sentinels"},
+    {'C', "cluster", NULL, "each node is a Redis Cluster of three masters"},
     {'s', "server", "PROGRAM", "the server to start (redis-server, or valkey-server)"},
     {0},
 };
@@ -130,7 +136,7 @@ const struct cli_command cli_command_local = {
     .summary = "Start temporary nodes on this machine, and run CMD or a shell with them",
     .help =
         "The servers listen on free ports of 127.0.0.1, keep nothing on disk, are trusted at once, and end with CMD, also when\n"
-        "redlock is killed. CMD (default: $SHELL) finds them in REDLOCK_NODES.\n"
+        "redlock is killed. CMD (default: $SHELL) finds them in REDLOCK_NODES, and what clusters need in REDLOCK_CONFIG.\n"
         "They run redis-server, or valkey-server where only that is installed; --server or $REDLOCK_SERVER_PROGRAM names\n"
         "another program.\n"
         "\n"

@@ -7,8 +7,10 @@
 #include <redlock/redlock.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -18,36 +20,56 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { READY_WITHIN_MS = 20000, LOOK_MS = 10, SENTINELS = 3, ADDRESS_SIZE = 96 };
+enum { READY_WITHIN_MS = 20000, GONE_WITHIN_MS = 5000, LOOK_MS = 10, ADDRESS_SIZE = 96 };
 
-/* The first server of a node is its master. Behind Sentinel the replica and the Sentinels follow. */
-enum part { MASTER, REPLICA, FIRST_SENTINEL, PARTS = FIRST_SENTINEL + SENTINELS };
+/* The parts of a node. The first server is its master. Behind Sentinel a replica and the Sentinels follow; in a cluster
+ * two other masters and a replica of the first, which has the slot of {redlock}. */
+enum { REPLICA = 1, FIRST_SENTINEL = 2, SENTINEL_PARTS = 5, CLUSTER_MASTERS = 3, CLUSTER_PARTS = 4 };
+
+static const unsigned parts_of[] = {1, SENTINEL_PARTS, CLUSTER_PARTS};
+
+/* The servers of a cluster talk to each other on a port this much above the other one. */
+enum { BUS_ABOVE = 10000, PORT_ATTEMPTS = 1000 };
 
 struct server {
-    enum part part;
+    unsigned part;
     int configuration; /* of a Sentinel, in memory */
     pid_t pid;
-    int port_holder; /* a socket that reserves the port while it is open */
-    int log;         /* in memory */
+    int port_holder, bus_holder; /* sockets that reserve the ports while they are open */
+    int log;                     /* in memory */
     unsigned port;
 };
 
 struct cli_servers {
+    enum cli_servers_kind kind;
     unsigned nodes_count, count; /* of nodes, and of their servers */
-    struct server server[REDLOCK_NODES_MAX * PARTS];
+    struct server server[REDLOCK_NODES_MAX * SENTINEL_PARTS];
     char nodes[REDLOCK_NODES_MAX * ADDRESS_SIZE];
     char program[PATH_MAX]; /* valid from any directory */
-    int directory;          /* their working directory: already removed, so that no file can be left in it */
+    /* Their working directory: already removed, so that no file can be left in it; but not if they are clusters, which
+     * write their nodes.conf anew. */
+    int directory;
+    char path[PATH_MAX + 32]; /* of the directory */
+    char config[PATH_MAX + 64];
+    pid_t sweeper;   /* a process that removes the directory when `alive` is closed; 0: none */
+    int alive;       /* a pipe's end that no other process has */
+    uint64_t random; /* part of the names of a cluster's servers */
 };
 
 const char *cli_servers_nodes(const struct cli_servers *servers)
 {
     return servers->nodes;
+}
+
+const char *cli_servers_config(const struct cli_servers *servers)
+{
+    return servers->config;
 }
 
 /* --- Starting --- */
@@ -58,21 +80,45 @@ static int fail(const char *what)
     return CLI_SYSTEM;
 }
 
-/* Bound, not listening: the kernel gives the port to no other process, and a server with SO_REUSEADDR may listen on
- * it. */
-static bool reserve_port(struct server *server)
+/* A socket that is bound, not listening: the kernel gives the port to no other process, and a server with SO_REUSEADDR
+ * may listen on it. *port 0: any, which it then is. -1: errno says why not. */
+static int hold_port(unsigned *port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)*port)};
     socklen_t size = sizeof(address);
     int on = 1;
+    int holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    server->port_holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (server->port_holder < 0 || setsockopt(server->port_holder, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        bind(server->port_holder, (struct sockaddr *)&address, size) != 0 ||
-        getsockname(server->port_holder, (struct sockaddr *)&address, &size) != 0)
-        return false;
-    server->port = ntohs(address.sin_port);
-    return true;
+    if (holder < 0)
+        return -1;
+    if (setsockopt(holder, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(holder, (struct sockaddr *)&address, size) != 0 ||
+        getsockname(holder, (struct sockaddr *)&address, &size) != 0) {
+        int error = errno;
+        close(holder);
+        errno = error;
+        return -1;
+    }
+    *port = ntohs(address.sin_port);
+    return holder;
+}
+
+static bool reserve_port(struct server *server, bool with_bus)
+{
+    for (int attempt = 0; attempt < PORT_ATTEMPTS; attempt++) {
+        server->port = 0;
+        server->port_holder = hold_port(&server->port);
+        if (server->port_holder < 0 || !with_bus)
+            return server->port_holder >= 0;
+        unsigned bus = server->port + BUS_ABOVE;
+        if (bus <= UINT16_MAX && (server->bus_holder = hold_port(&bus)) >= 0)
+            return true;
+        close(server->port_holder);
+        server->port_holder = -1;
+    }
+    errno = EADDRINUSE;
+    return false;
 }
 
 static const char default_program[] = "redis-server";
@@ -97,38 +143,49 @@ static bool find_program(struct cli_servers *servers, const char *named)
     return length < (int)sizeof(servers->program);
 }
 
-static void execute(const char *program, const struct server *server, const char *port, const char *master)
+static bool is_sentinel(const struct cli_servers *servers, const struct server *server)
 {
-    char configuration[32];
+    return servers->kind == CLI_SERVERS_SENTINEL && server->part >= FIRST_SENTINEL;
+}
 
+static void execute(const char *program, const struct cli_servers *servers, const struct server *server)
+{
+    char port[16], master[16], configuration[32], nodes_conf[32];
+    const char *more[6] = {NULL};
+
+    snprintf(port, sizeof(port), "%u", server->port);
+    snprintf(master, sizeof(master), "%u", server[-(int)server->part].port);
     snprintf(configuration, sizeof(configuration), "/proc/self/fd/%d", server->configuration);
-    if (server->part >= FIRST_SENTINEL)
+    snprintf(nodes_conf, sizeof(nodes_conf), "%u.conf", server->port);
+    if (is_sentinel(servers, server)) {
         execlp(program, program, configuration, "--sentinel", (char *)NULL);
-    else if (server->part == REPLICA)
-        execlp(program, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-               "--daemonize", "no", "--loglevel", "notice", "--logfile", "", "--replicaof", "127.0.0.1", master,
-               (char *)NULL);
-    else
-        execlp(program, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-               "--daemonize", "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
+        return;
+    }
+    if (servers->kind == CLI_SERVERS_SENTINEL && server->part == REPLICA)
+        memcpy(more, (const char *[]){"--replicaof", "127.0.0.1", master}, 3 * sizeof(*more));
+    if (servers->kind == CLI_SERVERS_CLUSTER)
+        memcpy(more,
+               (const char *[]){"--cluster-enabled", "yes", "--cluster-config-file", nodes_conf,
+                                "--cluster-node-timeout", "2000"},
+               sizeof(more));
+    execlp(program, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize",
+           "no", "--loglevel", "notice", "--logfile", "", more[0], more[1], more[2], more[3], more[4], more[5],
+           (char *)NULL);
 }
 
 /* In its own session, so that an interrupt at the terminal reaches only the user's command. */
 _Noreturn static void become(const struct cli_servers *servers, const struct server *server, pid_t parent)
 {
-    char port[16], master[16];
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-    snprintf(port, sizeof(port), "%u", server->port);
-    snprintf(master, sizeof(master), "%u", server[-(int)server->part].port);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     fcntl(server->configuration, F_SETFD, 0); /* a Sentinel reads it again when it is reset */
     if (getppid() == parent && fchdir(servers->directory) == 0 && dup2(nothing, STDIN_FILENO) == STDIN_FILENO &&
         dup2(server->log, STDOUT_FILENO) == STDOUT_FILENO && dup2(server->log, STDERR_FILENO) == STDERR_FILENO)
-        execute(servers->program, server, port, master);
+        execute(servers->program, servers, server);
     if (errno == ENOENT && strcmp(servers->program, default_program) == 0) {
-        execute("valkey-server", server, port, master);
+        execute("valkey-server", servers, server);
         errno = ENOENT;
     }
     dprintf(server->log, "%s: %s\n", servers->program, strerror(errno));
@@ -136,7 +193,7 @@ _Noreturn static void become(const struct cli_servers *servers, const struct ser
 }
 
 /* It cannot save what it learns, and goes on without. */
-static bool configure(struct server *server, unsigned node)
+static bool configure_sentinel(struct server *server, unsigned node)
 {
     server->configuration = memfd_create("sentinel.conf", MFD_CLOEXEC);
     return server->configuration >= 0 &&
@@ -146,12 +203,40 @@ static bool configure(struct server *server, unsigned node)
                    server->port, node, server[-(int)server->part].port, node, node) > 0;
 }
 
+/* A new file in the directory; -1: errno says why not. */
+static int create_file(const struct cli_servers *servers, const char *name)
+{
+    return openat(servers->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+}
+
+/* nodes.conf as the servers of a cluster write it when they have found each other: they need not be introduced. */
+static bool configure_member(const struct cli_servers *servers, const struct server *server)
+{
+    static const char *const slots[CLUSTER_PARTS] = {" 0-5460", " 5461-10922", " 10923-16383", ""};
+    const struct server *first = server - server->part;
+    char name[32], master[64];
+
+    snprintf(name, sizeof(name), "%u.conf", server->port);
+    snprintf(master, sizeof(master), "%016" PRIx64 "%024x", servers->random, first->port);
+    int file = create_file(servers, name);
+    bool done = file >= 0 && dprintf(file, "vars currentEpoch %d lastVoteEpoch 0\n", CLUSTER_MASTERS) > 0;
+    for (unsigned i = 0; done && i < CLUSTER_PARTS; i++) {
+        bool is_master = i < CLUSTER_MASTERS;
+        done = dprintf(file, "%016" PRIx64 "%024x 127.0.0.1:%u@%u %s%s %s 0 0 %u connected%s\n", servers->random,
+                       first[i].port, first[i].port, first[i].port + BUS_ABOVE, i == server->part ? "myself," : "",
+                       is_master ? "master" : "slave", is_master ? "-" : master, is_master ? i + 1 : 1, slots[i]) > 0;
+    }
+    if (file >= 0)
+        close(file);
+    return done;
+}
+
 static bool start(struct cli_servers *servers, struct server *server, unsigned node)
 {
     pid_t parent = getpid();
 
-    server->log = memfd_create("log", MFD_CLOEXEC);
-    if (server->log < 0 || !reserve_port(server) || (server->part >= FIRST_SENTINEL && !configure(server, node)))
+    if ((is_sentinel(servers, server) && !configure_sentinel(server, node)) ||
+        (servers->kind == CLI_SERVERS_CLUSTER && !configure_member(servers, server)))
         return false;
     server->pid = fork();
     if (server->pid == 0)
@@ -161,41 +246,129 @@ static bool start(struct cli_servers *servers, struct server *server, unsigned n
 
 static void list(struct cli_servers *servers)
 {
-    size_t length = 0;
-    unsigned parts = servers->count / servers->nodes_count;
+    static const unsigned first[] = {0, FIRST_SENTINEL, 0};
+    static const char *const scheme[] = {"", "sentinel://", "cluster://"};
+    unsigned parts = parts_of[servers->kind];
+    char *end = servers->nodes;
 
-    for (unsigned i = 0; i < servers->count; i += parts) {
-        const struct server *server = &servers->server[i];
-        length += (size_t)snprintf(
-            servers->nodes + length, sizeof(servers->nodes) - length,
-            parts == 1 ? "%s127.0.0.1:%u" : "%ssentinel://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/m%u", i > 0 ? "," : "",
-            server[parts == 1 ? 0 : FIRST_SENTINEL].port, server[parts == 1 ? 0 : FIRST_SENTINEL + 1].port,
-            server[parts == 1 ? 0 : FIRST_SENTINEL + 2].port, i / parts + 1);
+    for (unsigned i = 0; i < servers->count; i++) {
+        unsigned part = i % parts;
+        if (part >= first[servers->kind])
+            end += sprintf(end, "%s%s127.0.0.1:%u", i > first[servers->kind] ? "," : "",
+                           part == first[servers->kind] ? scheme[servers->kind] : "", servers->server[i].port);
+        if (servers->kind == CLI_SERVERS_SENTINEL && part == parts - 1)
+            end += sprintf(end, "/m%u", i / parts + 1);
     }
 }
 
 static bool start_all(struct cli_servers *servers)
 {
+    for (unsigned i = 0; i < servers->count; i++) {
+        struct server *server = &servers->server[i];
+        server->log = memfd_create("log", MFD_CLOEXEC);
+        if (server->log < 0 || !reserve_port(server, servers->kind == CLI_SERVERS_CLUSTER))
+            return false;
+    }
     for (unsigned i = 0; i < servers->count; i++)
-        if (!start(servers, &servers->server[i], i / (servers->count / servers->nodes_count) + 1))
+        if (!start(servers, &servers->server[i], i / parts_of[servers->kind] + 1))
             return false;
     list(servers);
     return true;
+}
+
+/* --- Their directory --- */
+
+static void pause_a_moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
+}
+
+static void remove_files(const char *path)
+{
+    DIR *directory = opendir(path);
+
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
+        unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory != NULL)
+        closedir(directory);
+}
+
+/* The servers of a process that was killed die with it, but may have written one more file. */
+static void remove_directory(const char *path)
+{
+    for (int waited_ms = 0; waited_ms < GONE_WITHIN_MS; waited_ms += LOOK_MS) {
+        remove_files(path);
+        if (rmdir(path) == 0 || (errno != ENOTEMPTY && errno != EEXIST))
+            return;
+        pause_a_moment();
+    }
+}
+
+/* In its own session, as the servers. It has nobody's terminal or pipe open. */
+_Noreturn static void sweep(const char *path, int alive)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    char byte;
+
+    setsid();
+    for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; standard++)
+        dup2(nothing, standard);
+    while (read(alive, &byte, 1) < 0 && errno == EINTR)
+        ;
+    remove_directory(path);
+    _exit(CLI_OK);
+}
+
+static bool start_sweeper(struct cli_servers *servers)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    servers->sweeper = fork();
+    if (servers->sweeper == 0) {
+        close(ends[1]);
+        sweep(servers->path, ends[0]);
+    }
+    close(ends[0]);
+    servers->alive = ends[1];
+    return servers->sweeper > 0;
+}
+
+/* What clients of clusters need: a tag, so that all keys are in one slot. */
+static const char prefix[] = "{redlock}:", marker_key[] = "{redlock}:marker";
+
+static bool furnish(struct cli_servers *servers)
+{
+    if (getrandom(&servers->random, sizeof(servers->random), 0) != sizeof(servers->random) || !start_sweeper(servers))
+        return false;
+    snprintf(servers->config, sizeof(servers->config), "%s/redlock.conf", servers->path);
+    int file = create_file(servers, "redlock.conf");
+    bool done = file >= 0 && dprintf(file, "prefix = %s\nmarker-key = %s\n", prefix, marker_key) > 0;
+    if (file >= 0)
+        close(file);
+    return done;
 }
 
 static bool make_directory(struct cli_servers *servers)
 {
     const char *temporary = getenv("TMPDIR");
     const char *parent = temporary != NULL && *temporary != '\0' ? temporary : "/tmp";
-    char path[4096];
+    char whole[PATH_MAX];
 
-    snprintf(path, sizeof(path), "%s/redlock-XXXXXX", parent);
-    if (mkdtemp(path) != NULL) {
-        servers->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int error = errno; /* of open(), which may fail: the directory is removed in any case */
-        if (rmdir(path) == 0 && servers->directory >= 0)
-            return true;
-        errno = servers->directory < 0 ? error : errno;
+    if (realpath(parent, whole) != NULL) {
+        snprintf(servers->path, sizeof(servers->path), "%s/redlock-XXXXXX", whole);
+        if (mkdtemp(servers->path) != NULL) {
+            servers->directory = open(servers->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            bool is_kept = servers->kind == CLI_SERVERS_CLUSTER && servers->directory >= 0 && furnish(servers);
+            int error = errno; /* of what may fail: the directory is removed in any case */
+            if (is_kept)
+                return true;
+            if (servers->kind != CLI_SERVERS_CLUSTER && rmdir(servers->path) == 0 && servers->directory >= 0)
+                return true;
+            remove_directory(servers->path);
+            errno = error;
+        }
     }
     cli_say("cannot create a directory for the servers in %s: %s; set TMPDIR to another directory", parent,
             strerror(errno));
@@ -233,11 +406,6 @@ static struct server *find_dead(struct cli_servers *servers)
     return NULL;
 }
 
-static void pause_a_moment(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
-}
-
 /* They are new, so no lock can be held on them: they can be trusted. */
 static int trust(struct cli_servers *servers, redlock_client *client)
 {
@@ -264,6 +432,10 @@ static int await(struct cli_servers *servers)
 
     options.backoff_max_ms = LOOK_MS;
     options.node_timeout_ms = 1000;
+    if (servers->kind == CLI_SERVERS_CLUSTER) {
+        options.prefix = prefix;
+        options.marker_key = marker_key;
+    }
     if (redlock_connect(servers->nodes, &options, &client, &result) != REDLOCK_OK) {
         cli_say("%s", redlock_result_text(&result));
         return CLI_SYSTEM;
@@ -273,18 +445,23 @@ static int await(struct cli_servers *servers)
     return status;
 }
 
-int cli_servers_start(unsigned count, bool sentinels, const char *program, struct cli_servers **servers)
+int cli_servers_start(unsigned count, enum cli_servers_kind kind, const char *program, struct cli_servers **servers)
 {
-    unsigned parts = sentinels ? PARTS : 1;
+    unsigned parts = parts_of[kind];
     struct cli_servers *made = calloc(1, sizeof(*made));
     int status = CLI_OK;
 
     if (made == NULL)
         return fail("out of memory");
-    *made = (struct cli_servers){.directory = -1, .nodes_count = count, .count = count * parts};
+    *made = (struct cli_servers){.kind = kind,
+                                 .directory = -1,
+                                 .alive = -1,
+                                 .config = "/dev/null",
+                                 .nodes_count = count,
+                                 .count = count * parts};
     for (unsigned i = 0; i < made->count; i++)
         made->server[i] =
-            (struct server){.part = (enum part)(i % parts), .configuration = -1, .port_holder = -1, .log = -1};
+            (struct server){.part = i % parts, .configuration = -1, .port_holder = -1, .bus_holder = -1, .log = -1};
     if (!make_directory(made))
         status = CLI_SYSTEM;
     else if (!find_program(made, choose_program(program)) || !start_all(made))
@@ -299,26 +476,35 @@ int cli_servers_start(unsigned count, bool sentinels, const char *program, struc
 
 /* --- Ending --- */
 
+static void await_end(pid_t pid)
+{
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+static void close_if_open(int descriptor)
+{
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
 static void end(struct server *server)
 {
-    if (server->pid > 0) {
+    if (server->pid > 0)
         kill(server->pid, SIGKILL);
-        while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    if (server->log >= 0)
-        close(server->log);
-    if (server->configuration >= 0)
-        close(server->configuration);
-    if (server->port_holder >= 0)
-        close(server->port_holder);
+    await_end(server->pid);
+    close_if_open(server->log);
+    close_if_open(server->configuration);
+    close_if_open(server->port_holder);
+    close_if_open(server->bus_holder);
 }
 
 void cli_servers_end(struct cli_servers *servers)
 {
     for (unsigned i = 0; i < servers->count; i++)
         end(&servers->server[i]);
-    if (servers->directory >= 0)
-        close(servers->directory);
+    close_if_open(servers->directory);
+    close_if_open(servers->alive);
+    await_end(servers->sweeper);
     free(servers);
 }

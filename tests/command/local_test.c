@@ -10,13 +10,14 @@
 
 static pid_t command, children[8]; /* CMD; all processes that redlock has started, CMD among them */
 
-/* CMD does `then` when it gets SIGUSR1. */
-static struct program *start(size_t servers, const char *then)
+/* CMD does `then` when it gets SIGUSR1. others: processes that redlock starts before it. */
+static struct program *start(const char *directory, const char *options, size_t others, const char *then)
 {
-    struct program *program = program_start(
-        "local -n %zu -- sh -c 'trap \"%s\" USR1; echo pid=$$.; while :; do sleep 0.02; done'", servers, then);
+    struct program *program =
+        program_start("TMPDIR=%s local %s -- sh -c 'trap \"%s\" USR1; echo pid=$$.; while :; do sleep 0.02; done'",
+                      directory, options, then);
     command = program_number(program, "pid=");
-    ck_assert_uint_eq(program_children(program_pid(program), children, ROWS(children)), servers + 1);
+    ck_assert_uint_eq(program_children(program_pid(program), children, ROWS(children)), others + 1);
     return program;
 }
 
@@ -31,18 +32,25 @@ TEST(no_nodes, its_nodes_can_be_locked_at_once)
     program_prints(program_shell("$R local -n 5 -- $R run --timeout 10s x -- echo ran"), "ran\n");
 }
 
-/* The Sentinels know the nodes' masters. CMD does not inherit their configuration. */
-TEST(no_nodes, its_nodes_can_be_behind_sentinels)
+static const struct {
+    const char *option, *nodes, *descriptor;
+} kinds[] = {{"--sentinel", "sentinel://*/m1,sentinel://*/m2", "sentinel.conf"},
+             {"--cluster", "cluster://*,cluster://*", "redlock-"}};
+
+/* The Sentinels know the nodes' masters; a cluster needs a tag. CMD does not inherit what the servers are configured by. */
+TEST_ROWS(no_nodes, its_nodes_can_be_groups, ROWS(kinds))
 {
     program_prints(
-        program_shell("$R local -n 2 --sentinel -- sh -c 'case $REDLOCK_NODES in sentinel://*/m1,sentinel://*/m2)"
-                      " \"$0\" run --timeout 10s x -- echo ran; esac; ! ls -l /proc/self/fd | grep sentinel.conf' $R"),
+        program_shell("$R local -n 2 %s -- sh -c 'case $REDLOCK_NODES in %s) \"$0\" run --timeout 10s x -- echo ran;"
+                      " esac; ! ls -l /proc/self/fd | grep -e %s' $R",
+                      kinds[_i].option, kinds[_i].nodes, kinds[_i].descriptor),
         "ran\n");
+    program_refuses(program_run("local --sentinel --cluster -- true"), USAGE, "exclude each other");
 }
 
 TEST(no_nodes, it_exits_as_its_command_does)
 {
-    struct program *program = start(2, "exit 7");
+    struct program *program = start("/tmp", "-n 2", 2, "exit 7");
     ck_assert_int_eq(kill(command, SIGUSR1), 0);
     program_exits(program, 7);
     check_that_servers_end();
@@ -51,13 +59,22 @@ TEST(no_nodes, it_exits_as_its_command_does)
     program_exits(program_run("local -n 1 -- /etc/passwd"), 126);
 }
 
-TEST_ROWS(no_nodes, its_servers_end_when_it_is_terminated_or_killed, 2)
+static const struct {
+    const char *options;
+    size_t others; /* four servers of a cluster, and the process that removes their directory */
+    int number;
+} ends[] = {{"-n 3", 3, SIGTERM}, {"-n 3", 3, SIGKILL}, {"-n 1 --cluster", 5, SIGTERM}, {"-n 1 --cluster", 5, SIGKILL}};
+
+TEST_ROWS(no_nodes, nothing_is_left_when_it_is_terminated_or_killed, ROWS(ends))
 {
-    struct program *program = start(3, "");
-    program_signal(program, _i == 0 ? SIGTERM : SIGKILL);
-    program_exits(program, _i == 0 ? 128 + SIGTERM : -SIGKILL);
+    const char *directory = temp_dir_path(temp_dir_make());
+    real_note_descriptors();
+    struct program *program = start(directory, ends[_i].options, ends[_i].others, "");
+    program_signal(program, ends[_i].number);
+    program_exits(program, ends[_i].number == SIGTERM ? 128 + SIGTERM : -SIGKILL);
     check_that_servers_end();
     kill(command, SIGKILL); /* of no redlock that could end it */
+    ck_assert_msg(rmdir(directory) == 0, "%s is not empty", directory);
 }
 
 TEST(no_nodes, the_users_own_settings_do_not_reach_in)

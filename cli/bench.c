@@ -68,7 +68,7 @@ static int run(const struct cli_arguments *arguments)
         return status;
     struct cli_bench *bench = calloc(1, sizeof(*bench)); /* large */
     if (bench == NULL) {
-        cli_say("no memory");
+        cli_say("out of memory");
         return CLI_SYSTEM;
     }
     bench->prefix = prefix;

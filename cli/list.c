@@ -274,19 +274,17 @@ static int list(redlock_client *client, const char *pattern)
 
     redlock_ready(client, READY_MS, &ready); /* or some nodes are unreachable */
     uint32_t read = read_nodes(client, pattern, &table, &failure);
-    struct entry **locks = sorted(&table, quorum, &count);
+    struct entry **locks = sorted(&table, read < quorum ? UINT32_MAX : quorum, &count);
     if (table.failed) {
         cli_say("out of memory");
         free(locks);
         return CLI_SYSTEM;
     }
-    if (read < quorum) {
+    if (read < quorum)
         cli_say("%u of %u nodes were read; a majority is needed to tell which locks are held", read,
                 redlock_nodes(client));
-        count = 0;
-    } else {
+    else
         show(locks, count, read, quorum);
-    }
     free(locks);
     return read >= quorum ? CLI_OK : cli_exit_of(&failure);
 }

@@ -142,7 +142,7 @@ static int start_command(struct holder *holder)
     if (environment != NULL)
         holder->command = cli_child_start(&child, &status);
     else
-        cli_say("no memory");
+        cli_say("out of memory");
     if (holder->command < 0 && child.terminal >= 0)
         tcsetpgrp(child.terminal, holder->run->front_group); /* the child had taken it before its exec failed */
     if (holder->command < 0)

@@ -5,6 +5,7 @@
 #include "duration.h"
 #include "exit_status.h"
 #include "message.h"
+#include "moment.h"
 #include "quarantine.h"
 #include "settings.h"
 #include "waiting.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* --- Interrupts --- */
 
@@ -157,16 +157,6 @@ void cli_close(redlock_client **client)
         cli_explain("close: %s", redlock_result_text(&result)); /* names the nodes, whose structs are freed */
 }
 
-/* --- Acquiring --- */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* --- Several resources --- */
 
 static const char *resource_at(const struct cli_acquire *how, size_t index)
@@ -294,7 +284,7 @@ enum { NESTED = 1 }; /* no status of the library: those are 0 and below */
 static int acquire(redlock_client *client, const struct cli_acquire *how, redlock_acquire_options *options,
                    redlock_lock **lock, redlock_result *result)
 {
-    int64_t began_ms = now_ms();
+    int64_t began_ms = cli_now_ms();
     char hint[HINT_SIZE];
 
     options->wait_ms = 0;
@@ -309,7 +299,7 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
         cli_notice("waiting: %s%s", redlock_result_text(result), hint);
     options->wait_ms = how->wait_ms;
     if (how->wait_ms > 0) {
-        int64_t left_ms = how->wait_ms - (now_ms() - began_ms);
+        int64_t left_ms = how->wait_ms - (cli_now_ms() - began_ms);
         options->wait_ms = left_ms > 0 ? left_ms : 1;
     }
     struct cli_waiting *waiting = cli_waiting_show(client, how, options->wait_ms, result->status != REDLOCK_HELD);

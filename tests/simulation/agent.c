@@ -291,6 +291,7 @@ static void acquired(redlock_client *client, redlock_lock *lock, const redlock_r
         return;
     }
     sim_world->totals->acquired++;
+    sim_check_hand_over(process);
     take(slot, lock);
     slot->state = SIM_HOLDING;
     slot->extensions = 0;
@@ -496,6 +497,7 @@ static void close_client(struct sim_process *process)
 
 void sim_agent_start(struct sim_process *process)
 {
+    process->handed_over = 0;
     for (unsigned i = 0; i < SIM_SLOTS_MAX; i++) {
         struct sim_slot *slot = &process->slots[i];
         memset(slot, 0, sizeof *slot);

@@ -13,6 +13,22 @@ const char *const sim_invariant_names[SIM_INVARIANTS] = {
     "none",    "G1 exclusion",    "G2 fencing", "G3 told in time", "G4 bounded", "G5 leaves nothing",
     "G6 live", "G7 exactly once", "G8 sparing", "clocks",          "scripts"};
 
+const char *const sim_situation_names[SIM_SITUATIONS] = {"renewals",
+                                                         "renewals on a master promoted a moment ago",
+                                                         "heals",
+                                                         "hand-overs",
+                                                         "hand-overs after a node forgot",
+                                                         "late grants",
+                                                         "undos after a restart",
+                                                         "quarantines",
+                                                         "readers together",
+                                                         "readers with different ttls",
+                                                         "locks on several resources",
+                                                         "permits",
+                                                         "fencing tokens",
+                                                         "worlds of idle clients",
+                                                         "unseen jumps of clocks"};
+
 /* A process on an idle machine must act within this time. */
 #define PROMPT (10 * QUORUM_MILLISECOND)
 
@@ -186,7 +202,7 @@ static void check_fences(const struct sim_slot *slot)
 {
     const struct sim_holding *holding = &slot->holding;
     bool known = is_known(slot->process, rl_lease_token_text(holding->lock->lease));
-    sim_world->totals->fenced += holding->fence && !holding->shared && !known;
+    sim_world->totals->met[SIM_MET_FENCE] += holding->fence && !holding->shared && !known;
     for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
         if (sim_is_on(holding, i) && holding->shared && !known)
             check_readers_fence(slot, i);
@@ -250,9 +266,14 @@ static void count_kind(const struct sim_slot *slot)
 {
     struct sim_totals *totals = sim_world->totals;
     uint32_t resources = slot->holding.resources;
-    totals->permits += resources == 1u << SIM_SEMAPHORE;
-    totals->several += (resources & (resources - 1)) != 0;
-    totals->together += slot->holding.shared && sim_world->holders[__builtin_ctz(resources)].count > 1;
+    totals->met[SIM_MET_PERMIT] += resources == 1u << SIM_SEMAPHORE;
+    totals->met[SIM_MET_SEVERAL] += (resources & (resources - 1)) != 0;
+    const struct sim_holders *holders = &sim_world->holders[__builtin_ctz(resources)];
+    bool mixed = false;
+    for (unsigned i = 0; i < holders->count; i++)
+        mixed = mixed || holders->slot[i]->ttl_ms != slot->ttl_ms;
+    totals->met[SIM_MET_READERS] += slot->holding.shared && holders->count > 1;
+    totals->met[SIM_MET_MIXED_READERS] += slot->holding.shared && mixed;
 }
 
 void sim_check_granted(struct sim_slot *slot)
@@ -467,7 +488,7 @@ void sim_check_note_author(const struct sim_link *link, struct resp_argument tok
 {
     struct sim_author *author = author_of(token);
     if (memcmp(author->token, token.data, sizeof author->token) != 0)
-        author->undone = 0;
+        author->undone = 0, author->since = sim_world->now;
     memcpy(author->token, token.data, sizeof author->token);
     author->process = link->process->index;
     author->life = link->life;
@@ -490,6 +511,7 @@ void sim_check_undone(const struct sim_node *node, struct resp_argument token)
     struct sim_author *author = author_of(token);
     if (memcmp(author->token, token.data, sizeof author->token) == 0)
         author->undone |= 1u << node->index;
+    sim_world->totals->met[SIM_MET_LATE_UNDO] += author->since < node->restarted;
 }
 
 bool sim_check_is_undone(struct sim_node *node, struct resp_argument token)
@@ -593,6 +615,25 @@ static void check_clocks(const struct sim_process *process, const redlock_statis
         sim_violate(SIM_CLOCKS, "client %u says %llu times that a clock jumped or stopped", process->index + 1, jumps);
 }
 
+void sim_node_forgets(struct sim_node *node)
+{
+    node->forgot = sim_world->now;
+    sim_world->forgotten = true;
+}
+
+void sim_check_hand_over(struct sim_process *process)
+{
+    const struct sim_config *config = &sim_world->config;
+    uint64_t handed_over = process->client->core.statistics.hand_offs;
+    bool forgot = false;
+    for (unsigned i = 0; i < sim_servers(); i++) {
+        quorum_time at = sim_world->nodes[i].forgot;
+        forgot = forgot || (at && sim_world->now < at + config->max_ttl_ms * QUORUM_MILLISECOND);
+    }
+    sim_world->totals->met[SIM_MET_FORGETTING] += forgot && handed_over > process->handed_over;
+    process->handed_over = handed_over;
+}
+
 void sim_check_count(const struct sim_process *process)
 {
     redlock_statistics statistics;
@@ -600,12 +641,12 @@ void sim_check_count(const struct sim_process *process)
     if (!process->client || redlock_statistics_get(process->client, &statistics) != REDLOCK_OK)
         return;
     check_clocks(process, &statistics);
-    totals->renewed += statistics.renewed;
-    totals->healed += statistics.healed;
-    totals->quarantines += statistics.quarantines;
-    totals->late_grants += statistics.late_grants;
+    totals->met[SIM_MET_RENEWAL] += statistics.renewed;
+    totals->met[SIM_MET_HEAL] += statistics.healed;
+    totals->met[SIM_MET_QUARANTINE] += statistics.quarantines;
+    totals->met[SIM_MET_LATE_GRANT] += statistics.late_grants;
+    totals->met[SIM_MET_HAND_OVER] += statistics.hand_offs;
     totals->undos_dropped += statistics.undos_dropped;
-    totals->hand_offs += statistics.hand_offs;
     if (statistics.undos_dropped)
         sim_check_excuse((struct sim_process *)(uintptr_t)process);
 }

@@ -127,6 +127,7 @@ void sim_path_block(unsigned process, unsigned host, quorum_time until)
 void sim_node_restart(struct sim_node *node)
 {
     node->up = true;
+    node->restarted = sim_world->now;
     name_run(node);
     node->server.last_id = 0; /* it assigns the same connection IDs again */
     node->server.replica = false;
@@ -165,7 +166,8 @@ static void restart(struct sim_random *random)
         sim_keyspace_clear(&node->server.keys);
     else if (memory == 2)
         sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
-    sim_world->forgotten = sim_world->forgotten || memory != 0;
+    if (memory)
+        sim_node_forgets(node);
 }
 
 static void take_over(struct sim_node *node, struct sim_random *random)
@@ -174,7 +176,7 @@ static void take_over(struct sim_node *node, struct sim_random *random)
     /* A different machine, with a different clock. */
     sim_clock_jump(&node->clock, sim_world->now,
                    (int64_t)sim_random_below(random, QUORUM_SECOND) - (int64_t)(QUORUM_SECOND / 2));
-    sim_world->forgotten = true;
+    sim_node_forgets(node);
 }
 
 static void promote(struct sim_random *random)
@@ -240,7 +242,7 @@ static void flush(struct sim_random *random)
     struct sim_node *node = any_node(random);
     SIM_TRACE(sim_node_name(node), "is flushed");
     sim_keyspace_clear(&node->server.keys);
-    sim_world->forgotten = true;
+    sim_node_forgets(node);
 }
 
 static void name_history(struct sim_node *node)
@@ -274,7 +276,7 @@ static void fail_over(struct sim_random *random)
     SIM_TRACE(sim_node_name(node), "becomes a replica of an old copy for %.0f ms", (double)time / 1e6);
     sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
     node->server.replica = true;
-    sim_world->forgotten = true;
+    sim_node_forgets(node);
     sim_at(sim_world->now + time, be_promoted, node, node->incarnation);
 }
 
@@ -290,7 +292,7 @@ static void swap_databases(struct sim_random *random)
     for (size_t i = 0; i < other.count; i++)
         other.keys[i].revived = true;
     node->server.swaps++;
-    sim_world->forgotten = true;
+    sim_node_forgets(node);
 }
 
 /* Evicts half of the keys, possibly with the marker. */
@@ -300,7 +302,8 @@ static void evict(struct sim_random *random)
     unsigned evicted = sim_keyspace_evict(&node->server.keys, sim_random_next(random));
     SIM_TRACE(sim_node_name(node), "evicts %u keys", evicted);
     node->server.evicted += evicted;
-    sim_world->forgotten = sim_world->forgotten || evicted;
+    if (evicted)
+        sim_node_forgets(node);
 }
 
 /* The client has a sample of the server's clock, and has dealt with its last jump. */
@@ -328,7 +331,7 @@ static void jump_unseen(struct sim_random *random)
                          &sim_world->nodes[i % sim_world->config.nodes]))
             return;
     SIM_TRACE(sim_node_name(node), "its clock jumps by %.0f ms, and no client looks", (double)by / 1e6);
-    sim_world->totals->jumps++;
+    sim_world->totals->met[SIM_MET_CLOCK_JUMP]++;
     sim_clock_jump(&node->clock, sim_world->now, (int64_t)by);
 }
 

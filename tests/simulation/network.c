@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quorum/guard.h"
 #include "support/fixture.h"
 #include "world.h"
 
@@ -214,6 +215,17 @@ static void note_undo(const struct sim_link *link, size_t count, const struct re
         sim_check_undone(link->node, token);
 }
 
+static void note_situation(const struct sim_link *link, size_t count, const struct resp_argument *words, bool succeeded)
+{
+    unsigned long long *met = sim_world->totals->met;
+    quorum_time promoted = link->node->promoted;
+    if (!succeeded || count < 2 || !is_script(words))
+        return;
+    struct resp_argument name = sim_script_name(words[1]);
+    if (sim_text_is(name, "extend"))
+        met[SIM_MET_EARLY_RENEWAL] += promoted && sim_world->now < promoted + QUORUM_SETTLING;
+}
+
 static void execute_one(struct sim_link *link, size_t count, struct resp_argument *words)
 {
     struct sim_node *node = link->node;
@@ -228,7 +240,9 @@ static void execute_one(struct sim_link *link, size_t count, struct resp_argumen
     sim_world->totals->commands++;
     if (sim_text_is(words[0], "TIME"))
         node->looked = sim_world->now;
-    note_undo(link, count, words, node->reply.data[answer] != '-');
+    bool succeeded = node->reply.data[answer] != '-';
+    note_undo(link, count, words, succeeded);
+    note_situation(link, count, words, succeeded);
     if (undone.data)
         sim_check_executed(node, undone);
     if (!sim_world->tracing || sim_text_is(words[0], "INFO") || sim_text_is(words[0], "SCRIPT"))

@@ -153,7 +153,8 @@ static void promote(void *subject, uint64_t epoch)
     /* Otherwise the old master is back, and has followed no other: Sentinel does not look. */
     for (size_t i = 0; i < replica->server.keys.count; i++)
         replica->server.keys.keys[i].revived = true;
-    sim_world->forgotten = true;
+    sim_node_forgets(replica);
+    replica->promoted = sim_world->now;
     group->master = !group->master;
     group->config = (unsigned)epoch;
     hear(group, word(epoch, group->master, group->leader));

@@ -444,7 +444,7 @@ struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, boo
     }
     struct sim_violation violation = world->violation;
     totals->worlds++;
-    totals->idle += config->idle;
+    totals->met[SIM_MET_IDLE_WORLD] += config->idle;
     totals->operations += world->operations;
     totals->virtual_ns += world->now - QUORUM_SECOND;
     end();

@@ -84,6 +84,28 @@ enum sim_invariant {
 
 extern const char *const sim_invariant_names[SIM_INVARIANTS];
 
+/* Situations that the rules are made for. A long run must meet each of them. */
+enum sim_situation {
+    SIM_MET_RENEWAL,
+    SIM_MET_EARLY_RENEWAL, /* on a master that was promoted a moment ago */
+    SIM_MET_HEAL,
+    SIM_MET_HAND_OVER,
+    SIM_MET_FORGETTING, /* a hand-over while locks that a node forgot may live */
+    SIM_MET_LATE_GRANT,
+    SIM_MET_LATE_UNDO, /* the node has restarted since it got the token */
+    SIM_MET_QUARANTINE,
+    SIM_MET_READERS,
+    SIM_MET_MIXED_READERS, /* beside a reader with another ttl */
+    SIM_MET_SEVERAL,       /* locks on several resources */
+    SIM_MET_PERMIT,
+    SIM_MET_FENCE,
+    SIM_MET_IDLE_WORLD,
+    SIM_MET_CLOCK_JUMP, /* while no client looked */
+    SIM_SITUATIONS
+};
+
+extern const char *const sim_situation_names[SIM_SITUATIONS];
+
 /* ----------------------------------------------------------------------------------------------------------- events */
 
 struct sim_event {
@@ -138,6 +160,9 @@ struct sim_node {
     struct sim_keyspace other;    /* database 1 */
     struct sim_clock clock;       /* wall clock */
     quorum_time looked;           /* when a client last sampled the clock, in true time */
+    quorum_time forgot;           /* when it last lost keys; 0: never */
+    quorum_time promoted;         /* behind Sentinel; 0: never */
+    quorum_time restarted;        /* 0: never */
     bool up;
     bool hung;
     quorum_duration slow; /* additional delay */
@@ -235,6 +260,7 @@ struct sim_process {
     struct sim_random entropy; /* getrandom(2) */
     quorum_time paused_until;
     quorum_time busy_until;   /* true time at which its last action ends */
+    uint64_t handed_over;     /* locks that its client got from the queue */
     quorum_time lagged_until; /* the end of the last turn that lagged */
     quorum_duration lag;      /* of the current turn: how far it is ahead of the world's time */
     quorum_time turn_at;      /* planned */
@@ -311,7 +337,8 @@ struct sim_author {
     char token[12]; /* its first bytes */
     unsigned process;
     unsigned life;
-    uint32_t undone; /* bits: nodes that have executed its undo */
+    quorum_time since; /* when a node first got it */
+    uint32_t undone;   /* bits: nodes that have executed its undo */
 };
 
 /* Counts over many worlds. */
@@ -324,19 +351,9 @@ struct sim_totals {
     unsigned long long commands;
     unsigned long long faults[SIM_FAULTS];
     unsigned long long beyond; /* faults beyond the assumptions */
-    unsigned long long jumps;  /* of clocks, while no client looked */
-    unsigned long long idle;   /* worlds of idle clients */
     unsigned long long lost[5];
-    unsigned long long renewed;
-    unsigned long long healed;
-    unsigned long long quarantines;
-    unsigned long long late_grants;
     unsigned long long undos_dropped;
-    unsigned long long hand_offs;
-    unsigned long long fenced;
-    unsigned long long together; /* readers that acquired the lock while other readers held it */
-    unsigned long long several;  /* locks on several resources */
-    unsigned long long permits;  /* of the semaphore */
+    unsigned long long met[SIM_SITUATIONS];
     unsigned long long
         disordered; /* tokens out of order after nodes lost keys, with unequal wall clocks: not guaranteed */
     unsigned long long checks[SIM_INVARIANTS];
@@ -485,6 +502,8 @@ void sim_check_executed(struct sim_node *node,
                         struct resp_argument token); /* after a command with a token that was undone before */
 void sim_check_excuse(struct sim_process *process);  /* ignores the keys that its current life leaves */
 void sim_check_count(const struct sim_process *process);
+void sim_check_hand_over(struct sim_process *process); /* it has a lock, perhaps from the queue */
+void sim_node_forgets(struct sim_node *node);
 void sim_check_turn(const struct sim_process *process);
 void sim_check_answer(struct sim_operation *operation);
 void sim_check_nothing_left(void);

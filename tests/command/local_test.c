@@ -35,7 +35,7 @@ TEST(no_nodes, its_nodes_can_be_locked_at_once)
 static const struct {
     const char *option, *nodes, *descriptor;
 } kinds[] = {{"--sentinel", "sentinel://*/m1,sentinel://*/m2", "sentinel.conf"},
-             {"--cluster", "cluster://*,cluster://*", "redlock-"}};
+             {"--cluster", "cluster://*,cluster://*", "redlock-......$"}}; /* as mkdtemp(3) names it */
 
 /* The Sentinels know the nodes' masters; a cluster needs a tag. CMD does not inherit what the servers are configured by. */
 TEST_ROWS(no_nodes, its_nodes_can_be_groups, ROWS(kinds))

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "quorum/witness.h"
+#include "src/core/memory.h"
 
 #define LIST_MAX        65536
 #define NODE_MAX        2048
@@ -528,6 +529,12 @@ size_t rl_address_size(const struct rl_address *address)
 {
     bool whole = address->has_password || address->witness_count > 0;
     return whole ? sizeof *address : offsetof(struct rl_address, user);
+}
+
+void rl_address_wipe(struct rl_address *address)
+{
+    size_t from = offsetof(struct rl_address, user);
+    rl_wipe((char *)address + from, rl_address_size(address) - from);
 }
 
 void rl_address_witness(const struct rl_address *node, unsigned index, struct rl_address *witness)

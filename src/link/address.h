@@ -43,6 +43,9 @@ unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_N
 /* How many bytes of it to keep. */
 size_t rl_address_size(const struct rl_address *address);
 
+/* Wipes the secrets of an address, or of such a copy. */
+void rl_address_wipe(struct rl_address *address);
+
 /* The address of one of the node's witnesses, with the credentials of Sentinels. */
 void rl_address_witness(const struct rl_address *node, unsigned index, struct rl_address *witness);
 

@@ -663,10 +663,7 @@ void rl_node_close(struct rl_node *node)
         rl_request_answer(rl_requests_take(&node->kept), node, RL_ANSWER_DROPPED, 0, NULL);
     assert(rl_flight_is_empty(&node->flight) && !node->attest.first);
     rl_attempts_end(&node->attempts);
-    if (node->address->has_password) { /* results point to the name */
-        rl_wipe(node->address->user, sizeof node->address->user);
-        rl_wipe(node->address->password, sizeof node->address->password);
-    }
+    rl_address_wipe(node->address); /* results point to its name */
 }
 
 void rl_node_free(struct rl_node *node)

@@ -662,8 +662,7 @@ void rl_witnesses_close(struct rl_witnesses *witnesses)
         rl_timer_stop(&core_of(witness)->timers, &witness->timer);
         rl_link_close(&witness->link);
         rl_attempts_end(&witness->attempts);
-        rl_wipe(witness->address.user, sizeof witness->address.user);
-        rl_wipe(witness->address.password, sizeof witness->address.password);
+        rl_address_wipe(&witness->address);
     }
 }
 

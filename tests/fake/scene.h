@@ -25,7 +25,7 @@
 enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 30 };
 
 /* A password that must not appear in a log line or an error. */
-#define SCENE_SECRET "s3cret-word"
+#define SCENE_SECRET TEST_SECRET
 
 struct scene {
     unsigned nodes;

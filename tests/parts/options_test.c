@@ -53,6 +53,22 @@ TEST(client, without_options_the_defaults_hold)
     ck_assert(!completed.allocator.allocate);
 }
 
+/* The nodes cannot be reached: here a client has a password only in its addresses. */
+static const char *const lists_with_a_password[] = {
+    "redis://lock:" TEST_SECRET "@127.0.0.1:1",
+    "sentinel://lock:" TEST_SECRET "@127.0.0.1:1,127.0.0.1:2,127.0.0.1:3/m",
+};
+
+TEST_ROWS(client, freed_memory_has_no_password, ROWS(lists_with_a_password))
+{
+    redlock_client *made;
+    struct test_allocator *allocator = test_allocator_new();
+    given.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
+    ck_assert_int_eq(redlock_connect(lists_with_a_password[_i], &given, &made, &result), REDLOCK_OK);
+    redlock_close(&made, NULL, &result);
+    ck_assert_uint_eq(test_allocator_live(allocator), 0);
+}
+
 TEST(client, null_texts_are_empty_texts)
 {
     given.prefix = given.client_name = NULL;

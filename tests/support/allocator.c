@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "allocator.h"
 
 #include "fixture.h"
@@ -110,7 +111,11 @@ void test_release(void *block, void *user)
     if (!block)
         return;
     pthread_mutex_lock(&allocator->lock);
-    release(allocator, header_of(block, allocator));
+    struct header *header = header_of(block, allocator);
+    if (memmem(block, header->size, TEST_SECRET, strlen(TEST_SECRET)))
+        fixture_fail("a password is left in the freed block of allocation %zu, %zu bytes", header->number,
+                     header->size);
+    release(allocator, header);
     pthread_mutex_unlock(&allocator->lock);
 }
 

@@ -12,13 +12,15 @@
  *           break;
  *   }
  *
- * New memory is filled with 0xA5, freed memory with 0x5A. Freeing a block that was not allocated here ends the test. */
+ * Freeing a block that has the tests' password ends the test. New memory is filled with 0xA5, freed memory with 0x5A. Freeing a block that was not allocated here ends the test. */
 #ifndef TESTS_SUPPORT_ALLOCATOR_H
 #define TESTS_SUPPORT_ALLOCATOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+
+#define TEST_SECRET "s3cret-word"
 
 struct test_allocator;
 

@@ -52,6 +52,14 @@ static void watch(struct rl_link *link, ev_io *watcher, bool on)
 
 /* ---------------------------------------------------------------------------------------------------------- closing */
 
+/* Freed memory must not keep a password, nor a token: past `used` the buffer has no bytes of a command. */
+static void discard_output(struct rl_output *output)
+{
+    if (output->used > 0)
+        rl_wipe(output->bytes, output->used);
+    output->written = output->released = output->used = 0;
+}
+
 /* The context is gone, or will be. */
 static void forget_context(struct rl_link *link)
 {
@@ -62,7 +70,7 @@ static void forget_context(struct rl_link *link)
     link->context = NULL;
     link->session = NULL; /* freed with the context */
     link->connected = link->unwritten = false;
-    link->output.written = link->output.released = link->output.used = 0;
+    discard_output(&link->output);
     link->writes->broken = true;
 }
 
@@ -114,9 +122,14 @@ static bool resize(struct rl_link *link, size_t size)
     struct rl_output *output = &link->output;
     const redlock_allocator *allocator = link->writes->allocator;
     assert(size >= output->used);
-    char *bytes = allocator->reallocate(output->bytes, size, allocator->user);
+    char *bytes = allocator->allocate(size, allocator->user);
     if (!bytes)
         return false;
+    if (output->used > 0) {
+        memcpy(bytes, output->bytes, output->used);
+        rl_wipe(output->bytes, output->used);
+    }
+    rl_free(allocator, output->bytes);
     output->bytes = bytes;
     output->size = size;
     return true;
@@ -136,6 +149,7 @@ static bool make_room(struct rl_link *link, size_t size)
         output->written >= output->used - output->written) { /* moves no more than has been written */
         memmove(output->bytes, output->bytes + output->written, output->used - output->written);
         output->used -= output->written;
+        rl_wipe(output->bytes + output->used, output->written);
         output->released -= output->written;
         output->written = 0;
     }
@@ -189,7 +203,7 @@ static void end_of_output(struct rl_link *link)
     struct rl_output *output = &link->output;
     if (output->written < output->used)
         return;
-    output->written = output->released = output->used = 0;
+    discard_output(output);
     if (output->size > OUTPUT_KEPT)
         resize(link, RL_OUTPUT_BUSY);
 }

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "support/allocator.h"
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
@@ -109,7 +110,7 @@ static void setup(void)
     fixtures_begin();
     server = fake_server_start(FAKE_IPV4);
     loop = ev_loop_new(EVFLAG_NOENV);
-    allocator = rl_memory_allocator(&(redlock_allocator){NULL, NULL, NULL, NULL});
+    allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, test_allocator_new()};
     static const unsigned char owner = 1;
     writes = (struct rl_writes){.loop = loop, .allocator = &allocator, .owner = &owner};
     memset(links, 0, sizeof links);
@@ -128,6 +129,7 @@ static void teardown(void)
         rl_link_close(&links[i]);
         rl_link_free(&links[i]);
     }
+    ck_assert_uint_eq(test_allocator_live(allocator.user), 0);
     ev_loop_destroy(loop);
     fixtures_end();
 }
@@ -242,6 +244,41 @@ TEST(flush, a_link_that_rests_has_a_small_buffer)
     flush_until(words);
     rl_link_rest(&links[0], true);
     ck_assert_uint_eq(output->size, RL_OUTPUT_LEAST);
+}
+
+static void write_the_bytes(void)
+{
+    flush_until(2);
+}
+
+static void close_the_link(void)
+{
+    rl_link_close(&links[0]);
+}
+
+/* The bytes move to a larger buffer, and, once most of them are written, to its beginning. */
+static void grow_the_buffer(void)
+{
+    while (links[0].output.used < RL_OUTPUT_BUSY / 2)
+        say(0, "word");
+    size_t left = put(0, TEST_SECRET, rl_link_append);
+    rl_links_flush(&writes);
+    while (links[0].output.written > 0)
+        left += put(0, "word", rl_link_append);
+    ck_assert_uint_eq(links[0].output.size, RL_OUTPUT_BUSY);
+    rl_link_release(&links[0], left);
+    flush_until(replies + awaited[0]);
+}
+
+/* The allocator looks into what is freed; the first bytes of a buffer that stays are never overwritten otherwise. */
+TEST_ROWS(flush, buffer_keeps_no_bytes_of_a_password, 3)
+{
+    static void (*const steps[])(void) = {write_the_bytes, close_the_link, grow_the_buffer};
+    const struct rl_output *output = &links[0].output;
+    say(0, TEST_SECRET);
+    say(0, TEST_SECRET);
+    steps[_i]();
+    ck_assert_ptr_null(memmem(output->bytes, output->size, TEST_SECRET, strlen(TEST_SECRET)));
 }
 
 /* --- Replies --- */

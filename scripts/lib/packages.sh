@@ -16,12 +16,13 @@ packages_for() {
     room) echo debootstrap debian-archive-keyring git ;;
     coverage) echo gcovr ;;
     model) echo gcc libc6-dev spin ;;
+    judge) echo golang-go ;;
     demo) echo redis-server redis-tools ;;
     walk) echo binutils redis-server redis-tools ;;
     bench) echo redis-server redis-tools gnuplot-nox strace valgrind ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
-      echo "packages_for: no purpose '$1'; there are build, test, neighbour, valkey, package, static, static-test, static-try, room, coverage, model, demo, walk, bench and compose" >&2
+      echo "packages_for: no purpose '$1'; there are build, test, neighbour, valkey, package, static, static-test, static-try, room, coverage, model, judge, demo, walk, bench and compose" >&2
       return 2
       ;;
   esac

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Checks three small models with spin, over all that can happen within their bounds: acquisition, guard and fencing (tests/simulation/model/redlock.pml);
-# hand-over with offers and their withdrawal (handover.pml); readers with different ttls (readers.pml).
+# Checks four small models with spin, over all that can happen within their bounds: acquisition, guard and fencing (tests/simulation/model/redlock.pml);
+# hand-over with offers and their withdrawal (handover.pml); readers with different ttls (readers.pml); a node that is one of two servers (witnesses.pml).
 #
 # Usage: scripts/model.sh
 #
 # With all rules no two clients that exclude each other hold the lock at once; without any one of the rules spin must find that they do. Fencing tokens stay
-# unique and in order without the guard, too. Takes a minute or two and up to 3.5 GiB. Exit status 0 when all came out so.
+# unique and in order without the guard, too. Takes two minutes and up to 3.5 GiB. Exit status 0 when all came out so.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -52,4 +52,11 @@ check 'readers with different ttls: exclusion of the writer' holds readers.pml
 check 'a reader that enters shortens the expiry' breaks readers.pml -DENTER=0
 check "an extension shortens the reader's end" breaks readers.pml -DLONGER=0
 check 'a reader that leaves takes the expiry to another end' breaks readers.pml -DLEAVE=0
+check 'a node behind Sentinel, or in a cluster: its vote' holds witnesses.pml
+check 'one witness confirms a master' breaks witnesses.pml -DMAJORITY=0
+check 'what a witness has said counts for ever' breaks witnesses.pml -DAGE=0
+check 'the quarantine is no longer than a lock' breaks witnesses.pml -DLONGER=0
+check 'a lock is extended at once after a failover' breaks witnesses.pml -DSETTLES=0
+check 'witnesses confirm a server, not a configuration' breaks witnesses.pml -DEPOCH=0
+check 'a marker without the configuration' breaks witnesses.pml -DTERM=0
 exit $failed

@@ -122,6 +122,8 @@ static void released(redlock_client *client, const redlock_result *result, void 
     (void)client;
     SIM_TRACE(sim_client_name(operation->process), "release %llu -> %s", (unsigned long long)operation->number,
               redlock_status_name(result->status));
+    if (result->status == REDLOCK_OK)
+        sim_check_kept(operation);
     sim_check_answer(operation);
     if (slot->state == SIM_RELEASING && !slot->process->closing)
         rest(slot);
@@ -136,6 +138,7 @@ static void release(struct sim_slot *slot)
     struct sim_operation *operation = begin(process, slot, SIM_RELEASE, within);
     SIM_TRACE(sim_client_name(process), "releases %s (release %llu)", sim_holding_name(&slot->holding),
               (unsigned long long)operation->number);
+    sim_check_releasing(operation);
     let_go(slot);
     slot->state = SIM_RELEASING;
     slot->wake = QUORUM_NEVER;
@@ -399,6 +402,12 @@ static void acquire(struct sim_slot *slot)
     options.event = event;
     options.event_arg = slot;
     slot->ttl_ms = options.ttl_ms;
+    slot->holding.least = slot->holding.at_least_ms = 0;
+    if (config->least && sim_random_chance(random, config->least)) {
+        options.at_least_ms = (uint32_t)sim_random_log(random, 1, process->options.max_ttl_ms * 9 / 10);
+        slot->holding.at_least_ms = options.at_least_ms;
+        slot->holding.least = local(process) + options.at_least_ms * QUORUM_MILLISECOND;
+    }
     choose(&slot->holding);
     options.permits = sim_is_on(&slot->holding, SIM_SEMAPHORE) ? config->permits : 0;
     options.fence = options.fence && !options.permits;
@@ -407,8 +416,8 @@ static void acquire(struct sim_slot *slot)
     plan_cancellation(slot, &options,
                       options.wait_ms > 0 ? (quorum_duration)options.wait_ms * QUORUM_MILLISECOND
                                           : 5 * QUORUM_MILLISECOND);
-    SIM_TRACE(sim_client_name(process), "acquires %s for %u ms, waiting up to %lld ms%s",
-              sim_holding_name(&slot->holding), options.ttl_ms, (long long)options.wait_ms,
+    SIM_TRACE(sim_client_name(process), "acquires %s for %u ms (at least %u), waiting up to %lld ms%s",
+              sim_holding_name(&slot->holding), options.ttl_ms, options.at_least_ms, (long long)options.wait_ms,
               options.no_renewal ? ", without renewal" : "");
     start(slot, &options);
 }
@@ -418,6 +427,7 @@ void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     struct sim_slot *slot = &process->slots[0];
     slot->probing = true;
+    slot->holding.least = slot->holding.at_least_ms = 0;
     slot->holding.resources = 1u << resource;
     slot->holding.shared = shared;
     options.permits = resource == SIM_SEMAPHORE ? sim_world->config.permits : 0;

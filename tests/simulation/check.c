@@ -25,6 +25,7 @@ const char *const sim_situation_names[SIM_SITUATIONS] = {"renewals",
                                                          "readers with different ttls",
                                                          "locks on several resources",
                                                          "permits",
+                                                         "releases before the end of at_least_ms",
                                                          "fencing tokens",
                                                          "worlds of idle clients",
                                                          "unseen jumps of clocks"};
@@ -110,6 +111,82 @@ static void check_exclusion(const struct sim_slot *slot, quorum_time at)
             check_resource(slot, i, at);
     if (sim_is_on(&slot->holding, SIM_SEMAPHORE) && sim_world->holders[SIM_SEMAPHORE].count > sim_world->config.permits)
         check_permits(at);
+}
+
+/* Handles of one lock share the latest end of at_least_ms. */
+static void share_least(struct sim_slot *slot)
+{
+    struct sim_process *process = slot->process;
+    for (unsigned i = 0; i < sim_world->config.slots; i++) {
+        struct sim_holding *other = &process->slots[i].holding, *holding = &slot->holding;
+        if (!other->lock || other->lock->lease != holding->lock->lease)
+            continue;
+        holding->least = other->least > holding->least ? other->least : holding->least;
+        other->least = holding->least;
+    }
+}
+
+/* Both clients may have the resource, or one of the semaphore's other permits. */
+static bool is_kept_from(const struct sim_kept *kept, const struct sim_slot *slot, quorum_time at)
+{
+    uint32_t common = kept->resources & slot->holding.resources & ~(1u << SIM_SEMAPHORE);
+    return at < kept->until && common && !(kept->shared && slot->holding.shared);
+}
+
+static void check_kept_permits(quorum_time at)
+{
+    unsigned taken = 0;
+    for (unsigned i = 0; i < SIM_KEPT; i++)
+        taken += at < sim_world->kept[i].until && sim_world->kept[i].resources & 1u << SIM_SEMAPHORE;
+    for (unsigned i = 0; i < sim_world->holders[SIM_SEMAPHORE].count; i++)
+        taken += is_held(sim_world->holders[SIM_SEMAPHORE].slot[i], at);
+    if (taken > sim_world->config.permits)
+        sim_violate(SIM_EXCLUSION, "%u permits of '%s', which has %u, are held or kept by at_least_ms", taken,
+                    sim_resource_name(SIM_SEMAPHORE), sim_world->config.permits);
+}
+
+static void check_kept(const struct sim_slot *slot, quorum_time at)
+{
+    if (sim_is_on(&slot->holding, SIM_SEMAPHORE))
+        check_kept_permits(at);
+    for (unsigned i = 0; i < SIM_KEPT; i++)
+        if (is_kept_from(&sim_world->kept[i], slot, at))
+            sim_violate(SIM_EXCLUSION, "client %u has '%s', %.3f ms before the end of client %u's at_least_ms",
+                        slot->process->index + 1, sim_holding_name(&slot->holding),
+                        (double)(sim_world->kept[i].until - at) / 1e6, sim_world->kept[i].process + 1);
+}
+
+static quorum_time true_time(const struct sim_process *process, quorum_time shown)
+{
+    quorum_time at = sim_clock_when(&process->clock, shown, sim_world->now);
+    return at == QUORUM_NEVER ? 0 : at;
+}
+
+/* Until a majority has the release, its nodes keep the lock as long as its validity: no node may have got it. */
+void sim_check_releasing(struct sim_operation *operation)
+{
+    const struct sim_process *process = operation->process;
+    const struct sim_holding *holding = &operation->slot->holding;
+    quorum_time end = sim_holding_end(holding), now = sim_process_clock(process);
+    if (holding->least <= now || end <= now || holding->lost_told)
+        return;
+    for (unsigned i = 0; i < sim_world->config.slots; i++) {
+        const struct sim_slot *other = &process->slots[i];
+        if (other != operation->slot && other->holding.lock && other->holding.lock->lease == holding->lock->lease)
+            return; /* another handle keeps it */
+    }
+    operation->kept = ++sim_world->kept_count;
+    operation->least = holding->least;
+    sim_world->totals->met[SIM_MET_AT_LEAST]++;
+    sim_world->kept[operation->kept % SIM_KEPT] =
+        (struct sim_kept){holding->resources, holding->shared, process->index,
+                          true_time(process, holding->least < end ? holding->least : end)};
+}
+
+void sim_check_kept(const struct sim_operation *operation)
+{
+    if (operation->kept && operation->kept + SIM_KEPT > sim_world->kept_count)
+        sim_world->kept[operation->kept % SIM_KEPT].until = true_time(operation->process, operation->least);
 }
 
 /* ------------------------------------------------------------------------------------------------------- G2 fencing */
@@ -286,9 +363,13 @@ void sim_check_granted(struct sim_slot *slot)
             add_holder(slot, i);
     slot->process->holds++;
     count_kind(slot);
-    if (is_held(slot, at))
+    share_least(slot);
+    quorum_time kept = at + slot->holding.at_least_ms * QUORUM_MILLISECOND;
+    sim_world->kept_until = kept > sim_world->kept_until ? kept : sim_world->kept_until;
+    if (is_held(slot, at)) {
         check_exclusion(slot, at);
-    else if (!slot->process->lag)
+        check_kept(slot, at);
+    } else if (!slot->process->lag)
         sim_violate(SIM_EXCLUSION, "client %u was given '%s', which it does not hold", slot->process->index + 1,
                     sim_holding_name(&slot->holding));
     check_fences(slot);

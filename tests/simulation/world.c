@@ -199,7 +199,7 @@ static void put_behind_sentinels(struct sim_config *config, struct sim_random *r
 
 void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without)
 {
-    struct sim_random groups = sim_random_stream(seed, 6);
+    struct sim_random groups = sim_random_stream(seed, 6), least = sim_random_stream(seed, 7);
     struct sim_random random = sim_random_stream(seed, 1);
     memset(config, 0, sizeof *config);
     config->beyond = beyond;
@@ -222,6 +222,7 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
     else if (beyond == SIM_WITHIN && sim_random_chance(&random, 250))
         be_idle(config, &random);
     put_behind_sentinels(config, &groups);
+    config->least = sim_random_chance(&least, 700) ? 0 : (unsigned)sim_random_below(&least, 501);
     config->faults &= ~without;
 }
 
@@ -283,6 +284,8 @@ static void calm(void)
 static void settle(void)
 {
     if (sim_world->now - course.calm_since < 6 * QUORUM_SECOND || sim_world->now - course.since < 2 * QUORUM_SECOND)
+        return;
+    if (sim_world->now < sim_world->kept_until + QUORUM_SECOND)
         return;
     if (is_within())
         sim_check_nothing_left();

@@ -98,6 +98,7 @@ enum sim_situation {
     SIM_MET_MIXED_READERS, /* beside a reader with another ttl */
     SIM_MET_SEVERAL,       /* locks on several resources */
     SIM_MET_PERMIT,
+    SIM_MET_AT_LEAST, /* a release before the end of at_least_ms */
     SIM_MET_FENCE,
     SIM_MET_IDLE_WORLD,
     SIM_MET_CLOCK_JUMP, /* while no client looked */
@@ -209,6 +210,8 @@ struct sim_operation {
     enum sim_operation_kind kind;
     unsigned life; /* of the process */
     uint64_t number;
+    uint64_t kept;       /* release: number of the kept lock; 0: none */
+    quorum_time least;   /* release: the end of at_least_ms, by the process' clock; 0: none */
     quorum_time started; /* true time */
     quorum_duration within;
     quorum_time latest; /* the latest time for the result, by the process' clock */
@@ -226,6 +229,8 @@ struct sim_holding {
     uint64_t fence;            /* its fencing token; 0: none */
     uint64_t floor[SIM_NAMES]; /* the resource's largest token that any client had when this acquire began */
     uint64_t number;           /* unique among all holdings; checks planned for an older one are void */
+    uint32_t at_least_ms;
+    quorum_time least; /* the end of at_least_ms since the call, by the process' clock; 0: none */
 };
 
 static inline bool sim_is_on(const struct sim_holding *holding, unsigned resource)
@@ -300,6 +305,7 @@ struct sim_config {
     unsigned shared;       /* per mille of the acquires: with other readers */
     unsigned several;      /* per mille: on several resources */
     unsigned permits;      /* of the semaphore; 0: there is none */
+    unsigned least;        /* per mille of the acquires: with at_least_ms */
     bool exact_walls;      /* the clients' wall clocks are equal */
     bool groups;           /* the nodes are behind Sentinel */
     bool brisk;            /* failovers while short locks are held; every client except one hears of them at once */
@@ -329,6 +335,15 @@ struct sim_fences {
     } * fence;
     size_t count;
     size_t capacity;
+};
+
+/* Locks that their holders released before the end of at_least_ms. */
+#define SIM_KEPT 64
+struct sim_kept {
+    uint32_t resources;
+    bool shared;
+    unsigned process;
+    quorum_time until; /* true time */
 };
 
 /* The client that set a token. */
@@ -389,7 +404,10 @@ struct sim_world {
     struct sim_author authors[SIM_AUTHORS];
     uint64_t fences[SIM_NAMES]; /* the largest token returned */
     struct sim_fences given[SIM_NAMES];
-    bool forgotten; /* a node has lost keys */
+    struct sim_kept kept[SIM_KEPT]; /* the last ones */
+    uint64_t kept_count;
+    quorum_time kept_until; /* the end of the latest at_least_ms that a client asked for */
+    bool forgotten;         /* a node has lost keys */
     struct sim_violation violation;
     struct sim_totals *totals;
 };
@@ -491,6 +509,8 @@ void sim_group_elect(struct sim_random *random);
 quorum_time sim_holding_end(const struct sim_holding *holding); /* end of validity, by the process' clock; 0: lost */
 void sim_check_granted(struct sim_slot *slot);
 void sim_check_released(struct sim_slot *slot);
+void sim_check_releasing(struct sim_operation *operation);
+void sim_check_kept(const struct sim_operation *operation); /* a majority has the release */
 void sim_check_acquiring(struct sim_slot *slot);
 void sim_check_sent(struct sim_process *process, unsigned node, const char *bytes, size_t size);
 void sim_check_waits(struct sim_process *process); /* an acquire begins, which may wait */

@@ -193,6 +193,8 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     if (rl_round_is_open(round, node) && !(vote.noscript && !request->use_eval)) {
         rl_request_note_latency(request, answer->now);
         rl_vote_note_reply(round, node, answer->reply);
+        if (rl_lease_rest(round->lease)) /* it promises that no other client gets the lock */
+            rl_vote_withhold_unconfirmed(round, &round->locks->nodes->node[node], &vote, answer->now);
         rl_vote_count(round, node, vote, answer->now);
     }
     if (vote.unannounced)

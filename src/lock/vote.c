@@ -104,13 +104,15 @@ static void note_reply(struct rl_round *round, unsigned node, const struct rl_vo
 
 static bool is_settled(const struct rl_round *round, const struct rl_node *node, quorum_time now)
 {
-    bool adopts = round->rules.terms.kind == QUORUM_ADOPT;
-    bool keeps = adopts || round->rules.terms.kind == QUORUM_EXTEND;
-    return !keeps || quorum_guard_counts_held(node->nodes->guard, node->index, adopts, now);
+    enum quorum_kind kind = round->rules.terms.kind;
+    bool adopts = kind == QUORUM_ADOPT, releases = kind == QUORUM_RELEASE;
+    bool keeps = adopts || releases || kind == QUORUM_EXTEND;
+    /* The nodes that granted the lock keep it until its end, so also from a client that is cut off with the old master. */
+    quorum_time until = releases && round->lease->rules.validity_end > now ? round->lease->rules.validity_end : now;
+    return !keeps || quorum_guard_counts_held(node->nodes->guard, node->index, adopts, until);
 }
 
-/* The server that prolonged the lock may no longer be the node's master, or not yet be the only one. */
-static void withhold_unconfirmed(struct rl_round *round, struct rl_node *node, struct rl_vote *vote, quorum_time now)
+void rl_vote_withhold_unconfirmed(struct rl_round *round, struct rl_node *node, struct rl_vote *vote, quorum_time now)
 {
     if (vote->vote != QUORUM_GRANTED || (rl_node_is_confirmed(node, now) && is_settled(round, node, now)))
         return;
@@ -123,7 +125,7 @@ static void withhold_unconfirmed(struct rl_round *round, struct rl_node *node, s
 static void count_reply(struct rl_round *round, unsigned node, struct rl_vote vote, const redisReply *reply,
                         quorum_time now)
 {
-    withhold_unconfirmed(round, &round->locks->nodes->node[node], &vote, now);
+    rl_vote_withhold_unconfirmed(round, &round->locks->nodes->node[node], &vote, now);
     if (round->replied &&
         round->rules.verdict != QUORUM_WON) /* a failed attempt's late reply still reports the queue */
         round->replied(round, node, &vote, reply);

@@ -18,6 +18,10 @@ bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct
 /* Passes a vote to the rules. */
 void rl_vote_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now);
 
+/* For a vote that keeps the lock from other clients: a server that may no longer be the node's master, or not yet be the
+ * only one, counts as a node that timed out. */
+void rl_vote_withhold_unconfirmed(struct rl_round *round, struct rl_node *node, struct rl_vote *vote, quorum_time now);
+
 /* The node's timeout has passed. */
 void rl_vote_count_overdue(struct rl_round *round, const struct rl_node *node, quorum_time now);
 

@@ -246,23 +246,42 @@ static void step_canned(struct fuzz_input *input, size_t connection)
     liars_say(connection, word, strlen(word));
 }
 
-/* Sends a message of any size, up to more than a reply may have: a hand-over or a wake-up, whole or cut. */
-static void step_message(struct fuzz_input *input, size_t connection)
+/* The messages and replies that a text may end: those without a size end with their line. */
+static const struct {
+    const char *head;
+    bool sized;
+} frames[] = {
+    {"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n", true},
+    {"", true}, /* a value, a reading, another holder's token */
+    {"-ERR ", false},
+    {"-NOPERM ", false},
+    {"+", false},
+    {"*1\r\n", true},
+    {"*6\r\n:0\r\n:2000\r\n:1\r\n:1\r\n:0\r\n", true}, /* what a waiter sees: the holder's token */
+};
+
+/* Sends a text of any size, up to more than a reply may have, whole or cut: a hand-over, a wake-up, or a reply. */
+static void step_text(struct fuzz_input *input, size_t connection)
 {
     enum { MOST = 1200 * 1024 };
     static char text[MOST + 256], bytes[MOST + 512];
     static const char *const keys[] = {"a", "stock", "stock:redlock:slot:3", ""};
     unsigned kind = fuzz_byte(input);
+    unsigned frame = kind & 64 ? fuzz_byte(input) % (sizeof frames / sizeof *frames) : 0;
     const char *key = keys[kind >> 1 & 3];
     size_t used, filler = kind & 8 ? (size_t)fuzz_word(input) * (kind & 16 ? 18 : 1) : kind >> 4;
-    if (kind & 1)
+    if (frame)
+        used = (size_t)snprintf(text, 256, "%s", kind & 1 ? "run_id:" : "");
+    else if (kind & 1)
         used = (size_t)snprintf(text, 256, "G%040x %u %u %s", (unsigned)fuzz_word(input), (unsigned)fuzz_number(input),
                                 (unsigned)(strlen(key) + (kind & 128 ? filler : 0)), key);
     else
         used = (size_t)snprintf(text, 256, "0%s", key);
     memset(text + used, 'x', filler);
     used += filler;
-    size_t size = (size_t)snprintf(bytes, 128, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%zu\r\n", used);
+    size_t size = (size_t)snprintf(bytes, 128, "%s", frames[frame].head);
+    if (frames[frame].sized)
+        size += (size_t)snprintf(bytes + size, 128, "$%zu\r\n", used);
     memcpy(bytes + size, text, used);
     memcpy(bytes + size + used, "\r\n", 2);
     liars_say(connection, bytes, size + used + 2 - (kind & 32 ? fuzz_byte(input) % (used + 2) : 0));
@@ -361,7 +380,7 @@ static const struct {
     void (*run)(struct fuzz_input *input);
     void (*run_on)(struct fuzz_input *input, size_t connection); /* any one of them */
 } steps[] = {{step_answer_all, NULL}, {NULL, step_answer},  {NULL, step_answer}, {NULL, step_cut},
-             {NULL, step_change},     {NULL, step_say},     {NULL, step_canned}, {NULL, step_message},
+             {NULL, step_change},     {NULL, step_say},     {NULL, step_canned}, {NULL, step_text},
              {NULL, step_flood},      {NULL, step_hang_up}, {step_time, NULL},   {step_time, NULL},
              {step_acquire, NULL},    {step_release, NULL}, {step_extend, NULL}, {step_ask, NULL}};
 

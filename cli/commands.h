@@ -1,4 +1,4 @@
-/* The commands, each defined in the file of its name. */
+/* The commands, each defined in the file of its name; extend and release in token.c. */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 

@@ -1,10 +1,29 @@
-#include "token.h"
-
+/* redlock extend and redlock release: a lock by its token. */
+#include "commands.h"
 #include "exit_status.h"
+#include "json.h"
 #include "message.h"
+#include "session.h"
+#include "settings.h"
+
+#include <redlock/redlock.h>
 
 #include <stdio.h>
 #include <string.h>
+
+enum { OPTION_JSON = CLI_LONG_ONLY, OPTION_TTL, NOT_GIVEN = -1 };
+
+static int64_t ttl_ms = NOT_GIVEN;
+static bool json;
+
+static bool take(int id, const char *value)
+{
+    if (id == OPTION_TTL)
+        return cli_take_duration("ttl", value, &ttl_ms);
+    return json = true;
+}
+
+/* --- The token --- */
 
 /* Whether the library accepts it: no remark of redlock status except "(empty)", and not too long. */
 static bool is_token(const char *text)
@@ -23,7 +42,7 @@ static const char *read_line(char *line, size_t size)
     return line;
 }
 
-int cli_token_read(const struct cli_arguments *arguments, const char **resource, const char **token)
+static int read_token(const struct cli_arguments *arguments, const char **resource, const char **token)
 {
     static char line[REDLOCK_TOKEN_TEXT_SIZE + 64];
     char quoted[CLI_QUOTED_SIZE];
@@ -42,7 +61,7 @@ int cli_token_read(const struct cli_arguments *arguments, const char **resource,
     return CLI_OK;
 }
 
-void cli_token_explain_loss(redlock_client *client, const char *resource)
+static void explain_loss(redlock_client *client, const char *resource)
 {
     char quoted[CLI_QUOTED_SIZE];
     redlock_state state;
@@ -56,3 +75,147 @@ void cli_token_explain_loss(redlock_client *client, const char *resource)
     else if (state.permits_taken > 0)
         cli_say("%s is a semaphore: only its redlock run can extend or release a permit", cli_quote(resource, quoted));
 }
+
+/* --- Extension --- */
+
+static void print(const char *resource, const char *token, const redlock_result *result)
+{
+    cli_json_object(NULL);
+    cli_json_escaped("resource", resource);
+    cli_json_text("token", token);
+    cli_json_number("validity_ms", result->validity_ms);
+    cli_json_number("nodes", result->nodes);
+    cli_json_number("granted", result->granted);
+    cli_json_end();
+}
+
+static int explain_failure(const char *resource, redlock_result *result)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    bool unchanged = result->status != REDLOCK_LOST && result->status != REDLOCK_INVALID;
+
+    cli_say("%s not extended: %s%s", cli_quote(resource, quoted), redlock_result_text(result),
+            unchanged ? "; it may last until its old end" : "");
+    return cli_exit_of(result);
+}
+
+static int extend(redlock_client *client, const char *resource, const char *token)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *lock;
+    redlock_result result;
+
+    options.ttl_ms = (uint32_t)ttl_ms;
+    options.no_renewal = 1;
+    options.all_answers = 1; /* otherwise nodes that connect last would keep the old end */
+    redlock_adopt(client, resource, &options, token, &lock, &result);
+    cli_explain("extension: %s", redlock_result_text(&result));
+    if (lock == NULL && result.status == REDLOCK_LOST)
+        explain_loss(client, resource);
+    if (lock == NULL)
+        return explain_failure(resource, &result);
+    if (json)
+        print(resource, token, &result);
+    return CLI_OK;
+}
+
+static int choose_ttl(void)
+{
+    int status;
+    const struct cli_settings *settings = cli_settings_get(&status);
+
+    if (settings == NULL)
+        return status;
+    if (ttl_ms == NOT_GIVEN)
+        ttl_ms = settings->options.ttl_ms;
+    return cli_ttl_fits(settings, ttl_ms) ? CLI_OK : CLI_USAGE;
+}
+
+/* --- Release --- */
+
+static int release(redlock_client *client, const char *resource, const char *token)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    redlock_result result;
+
+    redlock_release_token(client, resource, 0, token, NULL, &result);
+    if (result.kept_releases) { /* this process ends before those nodes are connected again */
+        result.kept_releases = 0;
+        result.text[0] = '\0'; /* is formatted again */
+    }
+    cli_explain("release: %s", redlock_result_text(&result));
+    if (result.status == REDLOCK_OK)
+        return CLI_OK;
+    if (result.status == REDLOCK_LOST) {
+        explain_loss(client, resource);
+        cli_say("%s is not held by this token: %u of %u nodes do not have it", cli_quote(resource, quoted),
+                result.absent + result.held, result.nodes);
+    } else if (result.status == REDLOCK_INVALID)
+        cli_say("%s not released: %s", cli_quote(resource, quoted), redlock_result_text(&result));
+    else
+        cli_say("%s: no majority has confirmed the release; the lock may last until its ttl: %s",
+                cli_quote(resource, quoted), redlock_result_text(&result));
+    return cli_exit_of(&result);
+}
+
+/* --- The commands --- */
+
+static int run(const struct cli_arguments *arguments, bool extends)
+{
+    const char *resource;
+    const char *token;
+    redlock_client *client;
+    int status = read_token(arguments, &resource, &token);
+
+    if (status == CLI_OK && extends)
+        status = choose_ttl();
+    if (status != CLI_OK)
+        return status;
+    cli_outlive_readers();
+    status = extends ? cli_connect_to_leave(&client) : cli_connect(&client);
+    if (status == CLI_OK)
+        status = extends ? extend(client, resource, token) : release(client, resource, token);
+    cli_close(&client);
+    return status;
+}
+
+static int run_extend(const struct cli_arguments *arguments)
+{
+    return run(arguments, true);
+}
+
+static int run_release(const struct cli_arguments *arguments)
+{
+    return run(arguments, false);
+}
+
+static const struct cli_option options[] = {
+    {OPTION_TTL, "ttl", "TIME", "the lock's ttl from now, at least (10s)"},
+    {OPTION_JSON, "json", NULL, "write an object, with the remaining validity"},
+    {0},
+};
+
+const struct cli_command cli_command_extend = {
+    .name = "extend",
+    .arguments = "RESOURCE TOKEN",
+    .summary = "Extend a lock by its token; never shortens it",
+    .help =
+        "TOKEN is the output of acquire, or a token from status; - reads it from standard input.\n"
+        "\n"
+        "exit status: 0 extended on a majority; 75 the lock is lost; 69 too few nodes; 78 misconfigured; 64 usage\n",
+    .options = options,
+    .take = take,
+    .run = run_extend,
+};
+
+const struct cli_command cli_command_release = {
+    .name = "release",
+    .arguments = "RESOURCE TOKEN",
+    .summary = "Release a lock by its token",
+    .help =
+        "TOKEN is the output of acquire, or a token from status; - reads it from standard input. Waits until every node has\n"
+        "replied or timed out.\n"
+        "\n"
+        "exit status: 0 released on a majority; 75 it was no longer held; 69 not confirmed; 78 misconfigured; 64 usage\n",
+    .run = run_release,
+};

@@ -94,14 +94,20 @@ static void name_master(unsigned server, unsigned epoch)
     }
 }
 
-static void attach_to_sentinels(void)
+static void attach_to_sentinels_only(void)
 {
     char list[160];
     snprintf(list, sizeof list, "sentinel://%s,%s,%s/m", fake_server_address(scene.node[SENTINELS]),
              fake_server_address(scene.node[SENTINELS + 1]), fake_server_address(scene.node[SENTINELS + 2]));
-    fake_server_delete_key(scene.node[OLD], MARKER); /* of five nodes */
+    for (unsigned i = OLD; i <= NEW; i++)
+        fake_server_delete_key(scene.node[i], MARKER); /* of five nodes */
     ck_assert_status(redlock_attach(scene.loop, list, &scene.options, &scene.client, &answer.result), REDLOCK_OK);
     scene_until(scene.client->nodes->node[0].state == RL_NODE_READY);
+}
+
+static void attach_to_sentinels(void)
+{
+    attach_to_sentinels_only();
     scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
@@ -170,6 +176,57 @@ TEST_ROWS(promoted, release_that_keeps_the_lock_counts_on_the_only_master, 4)
     }
     ck_assert_status(scene_release(&answer, &answer.lock), kept_releases[_i].status);
     scene.keys_may_stay = true;
+}
+
+/* The Sentinels are wrong: the server that they name is a replica. */
+TEST(promoted, a_named_replica_grants_nothing_and_has_a_finding)
+{
+    name_master(OLD, 1);
+    fake_server_set_info(scene.node[OLD], "role", "slave");
+    attach_to_sentinels_only();
+    const struct rl_node *node = scene.client->nodes->node;
+    scene_until(node->findings & REDLOCK_FINDING_REPLICA);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_MISCONFIGURED);
+    ck_assert_has(answer.result.node[0].text, "replica");
+    ck_assert_uint_eq(scene_count(OLD, SENT_SET), 0);
+    fake_server_set_info(scene.node[OLD], "role", "master");
+    scene_until(!(node->findings & REDLOCK_FINDING_REPLICA)); /* it was promoted after all */
+}
+
+/* The Sentinels name the one server and the other in turn, in the same configuration or in later ones. The client follows
+ * with one connection each time. The other server has neither key nor marker: it is in quarantine, and so is the first
+ * one in a later configuration. */
+TEST_ROWS(promoted, sentinels_that_flap_cause_no_grant_and_no_storm, 2)
+{
+    enum { FLAPS = 6, LONG_MS = 120000 };
+    bool later = _i;
+    scene.options.ttl_ms = scene.options.max_ttl_ms = LONG_MS;
+    name_master(OLD, 1);
+    attach_to_sentinels();
+    const struct rl_node *node = scene.client->nodes->node;
+    redlock_lock *lock = scene_lock("stock");
+    size_t accepted = fake_server_accepted(scene.node[OLD]) + fake_server_accepted(scene.node[NEW]);
+    for (unsigned i = 1; i <= FLAPS; i++) {
+        unsigned named = i % 2 ? NEW : OLD;
+        name_master(named, later ? 1 + i : 1);
+        scene_until(node->address->port == fake_server_port(scene.node[named]) && node->state == RL_NODE_READY);
+        bool votes = named == OLD && !later;
+        int status = scene_acquire(&answer, "stock", NULL);
+        if (status == REDLOCK_OK) { /* the other server had lost the lock, so the client has undone it */
+            ck_assert(votes && redlock_validity_ms(lock) == 0);
+            scene_release(&answer, &answer.lock);
+        } else if (votes) {
+            ck_assert_status(status, REDLOCK_HELD);
+        } else {
+            ck_assert_status(status, REDLOCK_NO_QUORUM);
+            ck_assert_has(answer.result.node[0].text, "in quarantine for ");
+        }
+    }
+    accepted = fake_server_accepted(scene.node[OLD]) + fake_server_accepted(scene.node[NEW]) - accepted;
+    ck_assert_uint_eq(accepted, FLAPS);
+    ck_assert_uint_eq(scene_count(NEW, SENT_SET), 0);
+    scene_release(&answer, &lock);
+    scene.keys_may_stay = true; /* if it was lost while the client did not follow the first server */
 }
 
 /* --- One node decides --- */

@@ -2,6 +2,7 @@
  * that takes writes again beside a client that is cut off from the Sentinels, and witnesses that are silent, know no such
  * name or slot, or want a password. */
 #include "real/held.h"
+#include "real/tls_certificates.h"
 
 #include "support/allocator.h"
 #include "support/clock.h"
@@ -39,7 +40,8 @@ static struct temp_dir *directory;
 static const char *ask(uint16_t port, const char *password, const char *first, const char *second, const char *third)
 {
     static char text[4096];
-    const struct raw_client_place place = {.host = "127.0.0.1", .port = port, .password = password};
+    char *path = fixture_text("%s/%u.sock", temp_dir_path(directory), port); /* its port may speak TLS */
+    const struct raw_client_place place = {.path = path, .password = password};
     const struct resp_argument words[] = {resp_argument_of(first), resp_argument_of(second), resp_argument_of(third)};
     struct bytes reply = {0}, elements = {0};
     if (raw_client_ask(&place, test_deadline_ns(REAL_SOON_MS), 3, words, &reply))
@@ -49,6 +51,7 @@ static const char *ask(uint16_t port, const char *password, const char *first, c
         *at = ' ';
     bytes_free(&reply);
     bytes_free(&elements);
+    free(path);
     return text;
 }
 
@@ -68,13 +71,35 @@ static bool replica_is_online(size_t server)
     return strstr(info(server, "slave0:"), "state=online");
 }
 
-static void start_sentinel(struct group *group, unsigned i, size_t master, const char *password)
+/* Certificates of one authority. */
+static struct cluster_tls make_certificates(void)
+{
+    certificates_begin();
+    certificates_make("authority", NULL, NULL, 365);
+    certificates_make("server", "authority", "IP:127.0.0.1", 365);
+    return (struct cluster_tls){certificates_path("server.pem"), certificates_path("server.key"),
+                                certificates_path("authority.pem"), false};
+}
+
+/* Its lines of a Sentinel's file. */
+static char *port_lines(uint16_t port, const struct cluster_tls *tls)
+{
+    if (!tls)
+        return fixture_text("port %u\n", port);
+    return fixture_text("port 0\ntls-port %u\ntls-replication yes\ntls-auth-clients no\ntls-cert-file %s\n"
+                        "tls-key-file %s\ntls-ca-cert-file %s\n",
+                        port, tls->certificate, tls->key, tls->authority);
+}
+
+static void start_sentinel(struct group *group, unsigned i, size_t master, const char *password,
+                           const struct cluster_tls *tls)
 {
     char *path = fixture_text("%s/%u.conf", temp_dir_path(directory), group->port[i]);
-    char *conf = fixture_text("port %u\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %u 2\n"
+    char *port = port_lines(group->port[i], tls);
+    char *conf = fixture_text("%sunixsocket %s/%u.sock\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %u 2\n"
                               "sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\n%s%s%s%s",
-                              group->port[i], temp_dir_path(directory), cluster_port(cluster, master),
-                              password ? "requirepass " : "", password ? password : "",
+                              port, temp_dir_path(directory), group->port[i], temp_dir_path(directory),
+                              cluster_port(cluster, master), password ? "requirepass " : "", password ? password : "",
                               password ? "\nsentinel sentinel-pass " : "", password ? password : "");
     file_write(path, conf, strlen(conf));
     char *program = fixture_text("%s", server_program()), mode[] = "--sentinel";
@@ -82,6 +107,7 @@ static void start_sentinel(struct group *group, unsigned i, size_t master, const
     ck_assert(process_start(&group->process[i], &(struct process_options){.argv = argv}));
     free(program);
     free(conf);
+    free(port);
     free(path);
 }
 
@@ -108,10 +134,13 @@ static void end_sentinels(void *unused)
     group_count = 0;
 }
 
-static void start_groups(unsigned count, const char *password)
+static void start_groups_with(unsigned count, const char *password, const struct cluster_tls *tls)
 {
-    static const char *const arguments[] = {"--repl-diskless-sync-delay", "0", NULL};
-    cluster = cluster_create(2 * count, &(struct cluster_options){.arguments = arguments});
+    static const char *const arguments[] = {"--tls-replication", "yes", NULL};
+    struct cluster_node_options nodes[2 * GROUPS] = {{0}};
+    for (unsigned i = 0; i < 2 * count && tls; i++)
+        nodes[i] = (struct cluster_node_options){.tls = tls, .arguments = arguments};
+    cluster = cluster_create(2 * count, &(struct cluster_options){.nodes = nodes});
     directory = temp_dir_make();
     memset(groups, 0, sizeof groups);
     group_count = count;
@@ -126,11 +155,16 @@ static void start_groups(unsigned count, const char *password)
     for (unsigned g = 0; g < count; g++) {
         real_until(NULL, replica_is_online(2 * g));
         for (unsigned i = 0; i < SENTINELS; i++)
-            start_sentinel(&groups[g], i, 2 * g, password);
+            start_sentinel(&groups[g], i, 2 * g, password, tls);
     }
     for (unsigned g = 0; g < count; g++)
         real_until(NULL, is_complete(&groups[g], password));
     real_note_descriptors();
+}
+
+static void start_groups(unsigned count, const char *password)
+{
+    start_groups_with(count, password, NULL);
 }
 
 static const char *list_of(unsigned count, const char *credentials, const char *name)
@@ -189,6 +223,7 @@ struct change {
     bool killed;     /* the old master has to be started */
     const char *on;  /* the lock's key */
     uint32_t max_ttl_ms;
+    bool tls; /* where the library has it */
 };
 
 struct outcome {
@@ -309,14 +344,20 @@ static bool is_good_for_sentinels(size_t from, size_t to)
 
 static const struct change failovers[] = {
     {"Sentinel, master killed", kill_master, is_good_for_sentinels, 1, true, .killed = true, key, MAX_TTL_MS},
-    {"Sentinel, by hand", order_failover, is_good_for_sentinels, 1, true, .killed = false, key, MAX_TTL_MS},
+    {"Sentinel, by hand", order_failover, is_good_for_sentinels, 1, true, .killed = false, key, MAX_TTL_MS,
+     .tls = TLS_IS_BUILT},
 };
 
 TEST_ROWS(failover, lock_survives_and_node_votes_again, ROWS(failovers))
 {
     redlock_options options = options_of(failovers[_i].max_ttl_ms);
-    start_groups(1, NULL);
-    change_masters(_i, &failovers[_i], list_of(1, "", "m"), &options);
+    const struct cluster_tls certificates = failovers[_i].tls ? make_certificates() : (struct cluster_tls){0};
+    char *list;
+    start_groups_with(1, NULL, failovers[_i].tls ? &certificates : NULL);
+    list = fixture_text(failovers[_i].tls ? "sentinels%s" : "sentinel%s", list_of(1, "", "m") + strlen("sentinel"));
+    options.tls_ca_file = certificates.authority;
+    change_masters(_i, &failovers[_i], list, &options);
+    free(list);
 }
 
 /* What the Sentinels said before is too old, and their next replies are waited for. */
@@ -407,13 +448,19 @@ REAL_LONG_CASE(slot, real_bare_case, NULL);
 enum { MASTERS = 3 };
 
 /* The first master has a replica. */
-static const char *start_cluster(void)
+static const char *start_cluster(const struct cluster_tls *tls)
 {
     static char list[64];
-    static const char *const arguments[] = {"--cluster-node-timeout", "2000", NULL};
-    cluster = cluster_create(MASTERS + 1, &(struct cluster_options){.arguments = arguments, .masters = MASTERS});
+    const char *const arguments[] = {
+        "--cluster-node-timeout", "2000", tls ? "--tls-cluster" : NULL, "yes", "--tls-replication", "yes", NULL};
+    struct cluster_node_options nodes[MASTERS + 1] = {{0}};
+    for (unsigned i = 0; i <= MASTERS; i++)
+        nodes[i].tls = tls;
+    cluster = cluster_create(MASTERS + 1,
+                             &(struct cluster_options){.arguments = arguments, .nodes = nodes, .masters = MASTERS});
     real_note_descriptors();
-    snprintf(list, sizeof list, "cluster://127.0.0.1:%u", cluster_port(cluster, MASTERS)); /* it names the others */
+    snprintf(list, sizeof list, "cluster%s://127.0.0.1:%u", tls ? "s" : "",
+             cluster_port(cluster, MASTERS)); /* it names the others */
     return list;
 }
 
@@ -486,7 +533,8 @@ static bool is_always_possible(size_t from, size_t to)
 
 static const struct change moves[] = {
     {"cluster, master killed", kill_master, is_good_for_cluster, MASTERS, true, .killed = true, TAGGED_KEY, MAX_TTL_MS},
-    {"cluster, by hand", fail_over_cluster, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, 4000},
+    {"cluster, by hand", fail_over_cluster, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, 4000,
+     .tls = TLS_IS_BUILT},
     {"cluster, taken over", take_over, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, 4000},
     {"cluster, slot moved", migrate_slot, is_always_possible, 1, false, .killed = false, TAGGED_KEY, 4000},
 };
@@ -495,8 +543,10 @@ TEST_ROWS(slot, lock_survives_its_move, ROWS(moves))
 {
     if (!server_program_has(SERVER_CLUSTER_PORT))
         return;
-    const char *list = start_cluster();
+    const struct cluster_tls certificates = moves[_i].tls ? make_certificates() : (struct cluster_tls){0};
+    const char *list = start_cluster(moves[_i].tls ? &certificates : NULL);
     redlock_options options = tagged_options(moves[_i].max_ttl_ms);
+    options.tls_ca_file = certificates.authority;
     change_masters(_i, &moves[_i], list, &options);
 }
 
@@ -510,7 +560,7 @@ TEST(slot, each_obstacle_has_a_finding_that_names_it)
     if (!server_program_has(SERVER_CLUSTER_PORT))
         return;
     redlock_client *client;
-    const char *list = start_cluster();
+    const char *list = start_cluster(NULL);
     redlock_options options = tagged_options(SHORT_MAX_TTL_MS), untagged = options;
     untagged.marker_key = "{lock}:marker";
     real_status(redlock_connect(list, &untagged, &client, &result), REDLOCK_INVALID, &result);

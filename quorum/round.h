@@ -47,7 +47,7 @@ struct quorum_terms {
     uint32_t drift_ppm;               /* see validity.h */
     bool all_answers;                 /* success, and any end of a release, waits until every node has replied or
                                          timed out */
-    quorum_duration ttl;              /* in the request */
+    quorum_duration ttl;              /* in the request; extend: 0: a change that leaves the lock's end as it is */
     quorum_duration minimum_validity; /* acquire, adopt: with less left at the decision it is too slow; at least 1 ns */
     quorum_time validity_end;         /* extend, release: the lock's present end; others: 0 */
 };

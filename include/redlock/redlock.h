@@ -520,6 +520,18 @@ REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, const redloc
                                redlock_result *result);
 
 /*
+ * Turns an exclusive lock into a shared one, without a moment in between at which a writer could get it. The handle, its
+ * end, renewal, at_least_ms and redlock_lock_fence() (of the last writer: this one) stay. From the call on, other readers
+ * may enter, also if it fails: then nodes that were not reached exclude them until a renewal reaches these. The lock
+ * itself stays valid until its old end after any result but LOST. Of a lock that is shared already it repeats the request.
+ * There is no way back: see `shared` above. INVALID for a permit, for a lock that its owner holds more than once, and if
+ * another process may hold it by its token (redlock_adopt(), redlock_lock_token()). No other thread may release this lock
+ * meanwhile. Returns OK (a majority lets readers in), LOST, NO_QUORUM, MISCONFIGURED, TOO_SLOW, TIMED_OUT, CANCELLED,
+ * INVALID, NO_MEMORY (of these two the lock is exclusive as before).
+ */
+REDLOCK_API int redlock_downgrade(redlock_lock *lock, const redlock_call_options *options, redlock_result *result);
+
+/*
  * Releases the lock. Frees the handle and sets *lock to NULL, even on failure. Waits until a majority has replied: for
  * a late one until it has been silent for silence_limit_ms, and at most for the lock's ttl. A node that did not get the
  * request gets it when it is reachable again. Returns OK (a majority deleted it), LOST (it had expired, or a majority
@@ -568,6 +580,8 @@ REDLOCK_API int redlock_release_token_async(redlock_client *client, const char *
                                             redlock_callback callback, void *arg);
 REDLOCK_API int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, const redlock_call_options *options,
                                      redlock_callback callback, void *arg);
+REDLOCK_API int redlock_downgrade_async(redlock_lock *lock, const redlock_call_options *options,
+                                        redlock_callback callback, void *arg);
 
 /* OK or NO_MEMORY: *lock is NULL and the handle is freed. Bad options are INVALID, with the reason in the log. callback
  * may be NULL. Also for callbacks in a close. */

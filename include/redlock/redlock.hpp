@@ -965,6 +965,22 @@ class lock
         });
     }
 
+    /* Turns an exclusive lock into a shared one, without a moment at which a writer could get it. From the call on other
+     * readers may enter, also if it fails: see redlock_downgrade(). */
+    void downgrade(const call_options &options = {})
+    {
+        result result;
+        if (!downgrade(result, options))
+            throw error("downgrade", result);
+    }
+    bool downgrade(result &result, const call_options &options = {}) noexcept
+    {
+        return detail::guarded(result, [&] {
+            const detail::native_call_options how(native_handle() ? connection_->handle : nullptr, options);
+            return redlock_downgrade(native_handle(), &how.native, &result) == REDLOCK_OK;
+        });
+    }
+
     /* The lock is empty afterwards, also on failure; unless the options are status::invalid. */
     void release(const call_options &options = {})
     {
@@ -1944,6 +1960,19 @@ class async_client : public client
     {
         return async_extend(extended, ttl, call_options(), std::forward<Token>(token));
     }
+    /* void(net_error): lock::downgrade(). The lock must stay until then. */
+    template <class Token> auto async_downgrade(const lock &downgraded, const call_options &options, Token &&token)
+    {
+        return net::async_initiate<Token, void(net_error)>(
+            [this](auto handler, redlock_lock *handle, const call_options &how) {
+                this->start_downgrade(std::move(handler), handle, how);
+            },
+            token, downgraded.native_handle(), options);
+    }
+    template <class Token> auto async_downgrade(const lock &downgraded, Token &&token)
+    {
+        return async_downgrade(downgraded, call_options(), std::forward<Token>(token));
+    }
     /* void(net_error, redlock::state). */
     template <class Token> auto async_query(std::string_view resource, const call_options &options, Token &&token)
     {
@@ -2031,6 +2060,16 @@ class async_client : public client
             return accept(
                 redlock_extend_async(handle, detail::count(ttl, "ttl"), &how.native, operation::on_done, &started),
                 why);
+        });
+    }
+
+    template <class Handler> void start_downgrade(Handler handler, redlock_lock *handle, const call_options &options)
+    {
+        using operation = detail::asynchronous<Handler>;
+        operation::run(begin(std::move(handler), options.details), [&](operation &started, result &why) {
+            detail::native_call_options how(native_handle(), options);
+            how.native.cancellation = started.keep(how.end, native_handle());
+            return accept(redlock_downgrade_async(handle, &how.native, operation::on_done, &started), why);
         });
     }
 

@@ -336,6 +336,24 @@ static bool wants_token(const struct rl_acquire *acquire)
     return acquire->fence && !acquire->base.lease->fence;
 }
 
+/* Refuses a lock that the owner's own excludes: the owner would wait for itself. */
+static void acquire_refuse_own(struct rl_acquire *acquire, const struct rl_lease *own, struct rl_text name)
+{
+    struct rl_operation *operation = &acquire->base;
+    bool is_lost = rl_lease_validity(own) == 0;
+    int shown = name.size > 64 ? 64 : (int)name.size;
+    if (is_lost)
+        rl_operation_explain(operation, "this owner lost its lock on '%.*s'; release all its handles first", shown,
+                             name.bytes);
+    else
+        rl_operation_explain(
+            operation,
+            "the lock can never be granted: this owner holds '%.*s'%s; release that first, or acquire all of the "
+            "resources at once",
+            shown, name.bytes, own->shared ? " shared" : "");
+    rl_operation_complete(operation, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
+}
+
 static void acquire_extend_first(struct rl_acquire *acquire);
 
 static void acquire_reentry_decided(struct rl_round *round)
@@ -345,6 +363,8 @@ static void acquire_reentry_decided(struct rl_round *round)
     /* Lost, or all its handles were released meanwhile. */
     if (atomic_load(&acquire->base.lease->loss) || !acquire->base.lease->links.listed)
         rl_operation_complete(&acquire->base, REDLOCK_LOST);
+    else if (acquire->base.lease->shared && !acquire->shared) /* it has been downgraded meanwhile */
+        acquire_refuse_own(acquire, acquire->base.lease, rl_lease_resource(acquire->base.lease, 0));
     else if (round->rules.verdict != QUORUM_WON)
         rl_operation_complete(&acquire->base, rl_result_status(round->rules.verdict));
     else if (wants_token(acquire) && !acquire_settle_token(acquire))
@@ -368,24 +388,6 @@ static void acquire_extend_first(struct rl_acquire *acquire)
     rl_operation_start_round(operation, round, acquire_reentry_decided);
 }
 
-/* Refuses a lock that another lock of the owner excludes: the owner would wait for itself. */
-static void acquire_refuse_own(struct rl_acquire *acquire, const struct rl_lease *own, struct rl_text name)
-{
-    struct rl_operation *operation = &acquire->base;
-    bool is_lost = rl_lease_validity(own) == 0;
-    int shown = name.size > 64 ? 64 : (int)name.size;
-    if (is_lost)
-        rl_operation_explain(operation, "this owner lost its lock on '%.*s'; release all its handles first", shown,
-                             name.bytes);
-    else
-        rl_operation_explain(
-            operation,
-            "the lock can never be granted: this owner holds '%.*s'%s; release that first, or acquire all of the "
-            "resources at once",
-            shown, name.bytes, own->shared ? " shared" : "");
-    rl_operation_complete(operation, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
-}
-
 /* The owner holds the lock already. Re-entry into a lost lock fails, because the outer section has lost its
  * protection. */
 static void acquire_reenter(struct rl_acquire *acquire, struct rl_lease *lease)
@@ -395,13 +397,7 @@ static void acquire_reenter(struct rl_acquire *acquire, struct rl_lease *lease)
     acquire->base.round = NULL;
     rl_lease_unref(acquire->base.lease);
     acquire->base.lease = rl_lease_ref(lease);
-    if (lease->shared && !acquire->shared) {
-        rl_operation_explain(&acquire->base,
-                             "an exclusive lock can never be granted: this owner holds it shared; release that first");
-        rl_operation_complete(&acquire->base, REDLOCK_INVALID);
-        return;
-    }
-    if (rl_lease_validity(lease) == 0) {
+    if (rl_lease_validity(lease) == 0 || (lease->shared && !acquire->shared)) {
         acquire_refuse_own(acquire, lease, rl_lease_resource(lease, 0));
         return;
     }

@@ -314,6 +314,18 @@ int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, const redlock_call
     return start(&rl_extend, ON_LOCK(.ttl_ms = ttl_ms, LIMITS), to_result(callback, arg));
 }
 
+int redlock_downgrade(redlock_lock *lock, const redlock_call_options *options, redlock_result *result)
+{
+    int status = enter_blocking_on(lock, result);
+    return status ? status : wait_entered(&rl_downgrade, ON_LOCK(LIMITS), (struct wanted){.result = result});
+}
+
+int redlock_downgrade_async(redlock_lock *lock, const redlock_call_options *options, redlock_callback callback,
+                            void *arg)
+{
+    return start(&rl_downgrade, ON_LOCK(LIMITS), to_result(callback, arg));
+}
+
 /* Only the handle of a lost lock is left to free: in a callback on the loop's thread, or in the last callbacks of a
  * close, which frees the handle with the client. */
 static bool release_lost(redlock_lock **lock, redlock_result *result)

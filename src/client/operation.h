@@ -96,8 +96,8 @@ struct rl_operation_type {
     void (*drop)(struct rl_operation *operation);
 };
 
-extern const struct rl_operation_type rl_ready, rl_acquire, rl_acquire_any, rl_adopt, rl_extend, rl_release,
-    rl_release_token, rl_trust, rl_inspect, rl_query, rl_scan, rl_watch;
+extern const struct rl_operation_type rl_ready, rl_acquire, rl_acquire_any, rl_adopt, rl_extend, rl_downgrade,
+    rl_release, rl_release_token, rl_trust, rl_inspect, rl_query, rl_scan, rl_watch;
 
 /* The deadline and the cancellation, which most operations do not have, come last: with many operations in flight each
  * cache line of one is a miss. */

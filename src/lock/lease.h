@@ -104,6 +104,7 @@ struct rl_lease {
     uint8_t permits;       /* number of permits, if it is a slot of a semaphore or stands for one; otherwise 0 */
     int8_t slot;           /* from 0; -1: none */
     bool shared;           /* held by readers: its keys are sets of tokens */
+    bool downgraded;       /* was a writer's: nodes may have the token as the key's value */
     struct rl_lease_queueing queueing;
     uint16_t prefix_size;
     uint16_t key_count;

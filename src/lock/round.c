@@ -70,6 +70,7 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
     round->locks = locks;
     round->lease = rl_lease_ref(lease);
     round->command = command;
+    round->is_downgraded = lease->downgraded;
     return round;
 }
 

@@ -25,11 +25,12 @@ struct rl_round {
     uint64_t fence;                  /* the fencing token to send; 0: none */
     unsigned trusted;                /* TRUST: the node that gets the command that is built */
     enum rl_command_kind command : 8;
-    bool waits;        /* GRANT: of an acquire that would wait: it leaves a free lock to those that wait already */
-    bool hands_over;   /* RELEASE: of a lock that was held; the next waiter may get it */
-    bool leaves_free;  /* RELEASE: the next waiter is only woken, so that others may get the lock */
-    bool renews;       /* EXTEND, KEEP: a renewal. A carrier sends it, and nobody waits for its texts */
-    quorum_nodes kept; /* nodes that get the release when they are connected again */
+    bool waits;         /* GRANT: of an acquire that would wait: it leaves a free lock to those that wait already */
+    bool hands_over;    /* RELEASE: of a lock that was held; the next waiter may get it */
+    bool leaves_free;   /* RELEASE: the next waiter is only woken, so that others may get the lock */
+    bool is_downgraded; /* as the lease was when the round was created */
+    bool renews;        /* EXTEND, KEEP: a renewal. A carrier sends it, and nobody waits for its texts */
+    quorum_nodes kept;  /* nodes that get the release when they are connected again */
     struct quorum_round rules;
     struct rl_round_list *list; /* of rounds that wait for their turn, or for a node; NULL: none */
     struct rl_round *next;      /* in it */

@@ -130,10 +130,10 @@ static void grant(struct rl_command *command, const struct rl_round *round, bool
 }
 
 /* The waiter's name in the queues: the client's channel; for several resources a hash of them; for readers " r". */
-static const char *waiter_name(struct waiter_name *name, const struct rl_lease *lease)
+static const char *waiter_name_as(struct waiter_name *name, const struct rl_lease *lease, bool shared)
 {
-    const char *readers = lease->shared ? " r" : "";
-    if (lease->key_count == 1 && !lease->shared)
+    const char *readers = shared ? " r" : "";
+    if (lease->key_count == 1 && !shared)
         return lease->locks->nodes->channel;
     if (lease->key_count > 1)
         snprintf(name->text, sizeof name->text, "%s %08x%s", lease->locks->nodes->channel, rl_lease_set(lease),
@@ -141,6 +141,11 @@ static const char *waiter_name(struct waiter_name *name, const struct rl_lease *
     else
         snprintf(name->text, sizeof name->text, "%s%s", lease->locks->nodes->channel, readers);
     return name->text;
+}
+
+static const char *waiter_name(struct waiter_name *name, const struct rl_lease *lease)
+{
+    return waiter_name_as(name, lease, lease->shared);
 }
 
 static void free_all(struct rl_command *command, const struct rl_lease *lease, bool use_eval, const char *waiter)
@@ -226,6 +231,19 @@ static const char *waiter_to_dequeue(struct waiter_name *name, const struct rl_l
     return lease->queueing.queued && is_ours ? waiter_name(name, lease) : NULL;
 }
 
+/* The lease is a reader's already. A node that did not grant the lock in its turn keeps the writer's entry in its queue. */
+static void downgrade(struct rl_command *command, const struct rl_round *round, bool use_eval)
+{
+    struct waiter_name name;
+    struct rl_locks *locks = round->locks;
+    const struct rl_names names = rl_lease_names(round->lease);
+    bool dequeues = round->lease->queueing.queued && !rl_queue_find(locks, &names, false);
+    call(command, RL_SCRIPT_DOWNGRADE, use_eval, round->lease);
+    add(command, rl_lease_value(round->lease));
+    rl_command_add_number(command, round->lease->ttl_ms);
+    rl_command_add_text(command, dequeues ? waiter_name_as(&name, round->lease, false) : "");
+}
+
 /* ------------------------------------------------------------------------------------------------ several rounds at once */
 
 static const struct rl_round *round_of(const struct rl_fanout *member)
@@ -293,6 +311,9 @@ bool rl_round_command_format(struct rl_command *command, const struct rl_round *
         break;
     case RL_COMMAND_GRANT:
         grant(command, round, use_eval);
+        break;
+    case RL_COMMAND_DOWNGRADE:
+        downgrade(command, round, use_eval);
         break;
     case RL_COMMAND_EXTEND:
     case RL_COMMAND_KEEP:

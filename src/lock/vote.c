@@ -156,8 +156,8 @@ static void count_grant(struct rl_round *round, struct rl_node *node, uint64_t r
  * that is always later than the majority would never learn the script otherwise. */
 static bool adds_copy(const struct rl_round *round)
 {
-    bool keeps =
-        round->command == RL_COMMAND_GRANT || round->command == RL_COMMAND_EXTEND || round->command == RL_COMMAND_KEEP;
+    bool keeps = round->command == RL_COMMAND_GRANT || round->command == RL_COMMAND_EXTEND ||
+                 round->command == RL_COMMAND_KEEP || round->command == RL_COMMAND_DOWNGRADE;
     return keeps && round->rules.verdict == QUORUM_WON && rl_lease_may_heal(round->lease);
 }
 
@@ -187,6 +187,9 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
         vote.permanent = false; /* the slot has moved, or moves, or a failover is going on */
         rl_witnesses_ask(answer->node->witnesses);
     }
+    /* The writer's key is a reader's by now: that this request did not find it says nothing. */
+    if (round->lease->downgraded && !round->is_downgraded && (vote.vote == QUORUM_ABSENT || vote.vote == QUORUM_HELD))
+        vote = (struct rl_vote){.vote = QUORUM_TIMED_OUT};
     if (vote.permanent)
         note_apart(round, answer->reply);
     if (rl_round_heals(round))

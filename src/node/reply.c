@@ -316,6 +316,7 @@ struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *rep
     case RL_COMMAND_GRANT:
         return grant(reply);
     case RL_COMMAND_EXTEND:
+    case RL_COMMAND_DOWNGRADE:
         return digit(reply, absent);
     case RL_COMMAND_HEAL:
         return digit(reply, held);

@@ -13,9 +13,10 @@ enum rl_command_kind {
     RL_COMMAND_SET_GET, /* a SET whose reply names the holder */
     RL_COMMAND_GRANT,   /* as SET, by a script */
     RL_COMMAND_EXTEND,
-    RL_COMMAND_KEEP,    /* as EXTEND, for a lock that is not plain */
-    RL_COMMAND_HEAL,    /* set a held lock again where it is missing */
-    RL_COMMAND_RESTORE, /* as HEAL, for a lock that is not plain */
+    RL_COMMAND_KEEP,      /* as EXTEND, for a lock that is not plain */
+    RL_COMMAND_DOWNGRADE, /* turn a writer's lock into a reader's */
+    RL_COMMAND_HEAL,      /* set a held lock again where it is missing */
+    RL_COMMAND_RESTORE,   /* as HEAL, for a lock that is not plain */
     RL_COMMAND_RELEASE,
     RL_COMMAND_QUERY,
     RL_COMMAND_TRUST,

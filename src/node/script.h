@@ -15,6 +15,7 @@ enum rl_script_id {
     RL_SCRIPT_KEEP,
     RL_SCRIPT_FREE,
     RL_SCRIPT_LIST,
+    RL_SCRIPT_DOWNGRADE,
     RL_SCRIPTS
 };
 

@@ -35,6 +35,13 @@ static int run_extend(void)
     return finish(redlock_extend_async(lock, 0, &limits, scene_completed, &answer));
 }
 
+static int run_downgrade(void)
+{
+    if (way == BLOCKING)
+        return redlock_downgrade(lock, &limits, &answer.result);
+    return finish(redlock_downgrade_async(lock, &limits, scene_completed, &answer));
+}
+
 static int run_query(void)
 {
     if (way == BLOCKING)
@@ -113,7 +120,8 @@ static const struct row {
     {"release", run_release, THIS_CLIENT, true}, {"release_token", run_release_token, OTHER_CLIENT, true},
     {"extend", run_extend, THIS_CLIENT, false},  {"query", run_query, NO_HOLDER, false},
     {"trust", run_trust, NO_HOLDER, false},      {"inspect", run_inspect, NO_HOLDER, false},
-    {"scan", run_scan, NO_HOLDER, false},        {"close", run_close, THIS_CLIENT, true},
+    {"scan", run_scan, NO_HOLDER, false},        {"downgrade", run_downgrade, THIS_CLIENT, false},
+    {"close", run_close, THIS_CLIENT, true},
 };
 #define CALLS (ROWS(rows) * WAYS)
 
@@ -188,7 +196,7 @@ static void assert_cut(const struct row *row, int status, int expected)
     ck_assert_status(answer.result.status, expected);
     if (row->run == run_close)
         lock = NULL; /* the client's */
-    ck_assert(!lock || row->run == run_extend);
+    ck_assert(!lock || row->run == run_extend || row->run == run_downgrade);
     if (row->run == run_release || row->run == run_release_token)
         ck_assert_has(answer.result.text, "the release goes on in the background");
     if (row->run == run_close) {

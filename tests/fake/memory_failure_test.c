@@ -98,6 +98,7 @@ static void use_lock(redlock_lock *lock)
     ck_assert_fine(finish(redlock_query_async(scene.client, "stock", 0, NULL, scene_queried, scene_cleared(&answer))),
                    REDLOCK_OK);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
+    ck_assert_fine(finish(redlock_downgrade_async(lock, NULL, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
     ck_assert_fine(finish(redlock_release_async(&lock, NULL, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
     ck_assert_ptr_null(lock);
     scene_until(!redlock_held_by_me(scene.client, "stock", 0)); /* released, with or without a callback */

@@ -45,6 +45,7 @@ static unsigned call_asynchronous(redlock_client *client)
         redlock_ready_async(client, 0, scene_completed, NULL),
         redlock_acquire_async(client, "more", NULL, scene_acquired, NULL),
         redlock_extend_async(lock, 0, NULL, scene_completed, NULL),
+        redlock_downgrade_async(lock, NULL, scene_completed, NULL),
         redlock_release_async(&same, NULL, scene_completed, NULL),
         redlock_query_async(client, "stock", 0, NULL, scene_queried, NULL),
         redlock_cancellation_create(client, &cancellation),
@@ -64,6 +65,7 @@ static unsigned call_blocking(redlock_client *client, const char *words)
         redlock_acquire(client, "more", NULL, &none, NULL),
         redlock_acquire(client, "more", NULL, NULL, NULL),
         redlock_extend(lock, 0, NULL, &result),
+        redlock_downgrade(lock, NULL, &result),
         redlock_release(&same, NULL, &result),
         redlock_query(client, "stock", 0, NULL, NULL, &result),
     };
@@ -106,6 +108,7 @@ TEST(arguments, null_arguments_of_the_blocking_api)
     assert_refused(redlock_connect(scene_list(), NULL, NULL, &result), "client is NULL");
     ck_assert_uint_eq(call_blocking(NULL, "the client is NULL"), 0);
     assert_refused(redlock_extend(NULL, 0, NULL, &result), "the lock is NULL");
+    assert_refused(redlock_downgrade(NULL, NULL, &result), "the lock is NULL");
     ck_assert_status(redlock_release(NULL, NULL, &result), REDLOCK_INVALID);
     assert_refused(redlock_release(&lock, NULL, &result), "released already");
     ck_assert_status(redlock_close(NULL, NULL, &result), REDLOCK_INVALID);

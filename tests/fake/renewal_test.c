@@ -527,4 +527,103 @@ TEST_ROWS(events, node_whose_heal_failed_is_healed_by_the_next_renewal, ROWS(end
     scene_until(scene_has_key(4, "stock"));
 }
 
+/* What the first nodes do to a downgrade, and how many of them. */
+static const struct {
+    struct fake_rule rule;
+    unsigned nodes;
+    int status;
+} downgrades[] = {
+    {{.skip = true, .reply = FAKE_LOADING}, 2, REDLOCK_OK},
+    {{.skip = true, .reply = FAKE_LOADING}, 3, REDLOCK_NO_QUORUM},
+    {{.skip = true, .silent = true, .ending = FAKE_RESET}, 3, REDLOCK_NO_QUORUM},
+    {{.hold = true}, 3, REDLOCK_NO_QUORUM}, /* executed, and replied to late */
+    {{.skip = true, .reply = "$1\r\n0\r\n"}, 3, REDLOCK_LOST},
+};
+
+/* The lock is a reader's from the call on, and the renewal makes it one on the nodes that missed the downgrade. No writer
+ * gets in meanwhile. */
+TEST_ROWS(events, a_renewal_makes_up_for_a_missed_downgrade, ROWS(downgrades))
+{
+    struct fake_rule rule = downgrades[_i].rule;
+    const char writer = 0, reader = 0;
+    scene.options.node_timeout_ms = LONG_TIMEOUT_MS;
+    scene_attach();
+    ck_assert_status(scene_acquire(&held, "stock", SCENE_WITH(.wait_ms = SCENE_SOON_MS)), REDLOCK_OK);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_until(scene_has_key(i, "stock"));
+    int64_t end = redlock_valid_until_ns(held.lock);
+    rule.command = "EVALSHA";
+    rule.argument = rl_scripts[RL_SCRIPT_DOWNGRADE].sha1;
+    scene_add_rule(0, downgrades[_i].nodes, &rule);
+    scene_started(&answers[0], redlock_downgrade_async(held.lock, NULL, scene_completed, &answers[0]));
+    int status = scene_wait(&answers[0]);
+    if (downgrades[_i].status == REDLOCK_LOST) {
+        ck_assert_status(status, REDLOCK_LOST);
+        return;
+    }
+    ck_assert_status(status, downgrades[_i].status);
+    ck_assert_int_eq(redlock_valid_until_ns(held.lock), end);
+    scene_calm(0, scene.nodes);
+    scene_wait_for_ready();
+    ck_assert_status(scene_acquire(&answers[1], "stock", SCENE_WITH(.owner = &writer)), REDLOCK_HELD);
+    make_all_due();
+    scene_until(scene_statistics().renewed >= 1);
+    scene_until(redlock_valid_until_ns(held.lock) > end);
+    ck_assert_status(
+        scene_acquire(&answers[2], "stock", SCENE_WITH(.owner = &reader, .shared = 1, .wait_ms = SCENE_SOON_MS)),
+        REDLOCK_OK);
+    ck_assert_int_gt(redlock_validity_ms(held.lock), 0);
+}
+
+static unsigned holding[3]; /* rules */
+
+static void hold_replies_to_extend(const char *reply)
+{
+    const struct fake_rule rule = {.command = "EVALSHA",
+                                   .argument = rl_scripts[RL_SCRIPT_EXTEND].sha1,
+                                   .count = 1,
+                                   .hold = true,
+                                   .skip = reply != NULL,
+                                   .reply = reply};
+    for (unsigned i = 0; i < ROWS(holding); i++)
+        holding[i] = fake_server_add_rule(scene.node[i], &rule);
+}
+
+static const char owner_of_both = 0;
+
+static void downgrade_and_go_on(void)
+{
+    scene_started(&answers[1], redlock_downgrade_async(held.lock, NULL, scene_completed, &answers[1]));
+    for (unsigned i = 0; i < ROWS(holding); i++)
+        scene_until(fake_server_rule_used(scene.node[i], holding[i]) == 1);
+    scene_calm(0, scene.nodes);
+    ck_assert_status(scene_wait(&answers[1]), REDLOCK_OK);
+}
+
+/* Its request finds the key of a reader on the nodes that execute it after the downgrade. */
+TEST(events, an_extension_that_a_downgrade_overtook_does_not_lose_the_lock)
+{
+    scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
+    scene_attach();
+    hold_one(SCENE_WITH(.owner = &owner_of_both, .wait_ms = SCENE_SOON_MS));
+    hold_replies_to_extend("$1\r\n0\r\n");
+    scene_started(&answers[0], redlock_extend_async(held.lock, 0, NULL, scene_completed, &answers[0]));
+    downgrade_and_go_on();
+    ck_assert_status(scene_wait(&answers[0]), REDLOCK_NO_QUORUM);
+    ck_assert_int_gt(redlock_validity_ms(held.lock), 0);
+}
+
+/* It extends the writer's lock first, which is a reader's when the nodes have replied. */
+TEST(events, a_reentry_that_a_downgrade_overtook_is_refused)
+{
+    scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
+    scene_attach();
+    hold_one(SCENE_WITH(.owner = &owner_of_both, .wait_ms = SCENE_SOON_MS));
+    hold_replies_to_extend(NULL);
+    scene_start_acquire(&answers[0], "stock", SCENE_WITH(.owner = &owner_of_both, .ttl_ms = 2 * TTL_MS));
+    downgrade_and_go_on();
+    ck_assert_status(scene_wait(&answers[0]), REDLOCK_INVALID);
+    ck_assert_has(answers[0].result.text, "holds 'stock' shared; release that first");
+}
+
 TEST_PROGRAM("renewals of many locks")

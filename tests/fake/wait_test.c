@@ -1025,7 +1025,7 @@ TEST(any, what_can_never_be_granted_ends_the_wait_for_the_others)
     ck_assert_status(scene_acquire(&reader, "one", SCENE_WITH(.owner = &options, .shared = 1)), REDLOCK_OK);
     start_any();
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "holds it shared");
+    ck_assert_has(answer.result.text, "' shared; release that first");
     scene_until(no_node_has("two"));
     scene.client->core.options.operations_max = 2; /* itself, and one more */
     start_any();

@@ -86,14 +86,15 @@ TEST(asio, failures_are_error_codes)
     client.async_release(client.acquire(key), -1ms, note);
     client.async_extend(redlock::lock(), 1s, note);
     client.async_extend(redlock::lock(), -1s, note);
+    client.async_downgrade(redlock::lock(), note);
     client.async_query("", [&](net_error failure, redlock::state state) {
         ck_assert(!state.locked);
         note(failure);
     });
     client.async_close(-1ms, note);
     context.run();
-    ck_assert_uint_eq(seen.size(), 8);
-    ck_assert(seen == std::vector<status>(8, status::invalid));
+    ck_assert_uint_eq(seen.size(), 9);
+    ck_assert(seen == std::vector<status>(9, status::invalid));
     real_command(cluster_size(cluster), "SET", key, "other", nullptr);
     detailed.details = &details;
     client.async_acquire(key, detailed, [&](net_error failure, redlock::lock lock) {
@@ -107,7 +108,7 @@ TEST(asio, failures_are_error_codes)
     ck_assert(details.status() == status::held && details.nodes == cluster_size(cluster));
 }
 
-TEST(asio, a_lock_is_extended_and_queried)
+TEST(asio, a_lock_is_extended_queried_and_downgraded)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
@@ -121,10 +122,14 @@ TEST(asio, a_lock_is_extended_and_queried)
             ck_assert(status_of(failed) == status::ok);
             ck_assert(state.locked && state.held_by_me && state.remaining() > patient().ttl);
             called++;
+            client.async_downgrade(held, [&](net_error downgrading) {
+                ck_assert(status_of(downgrading) == status::ok);
+                called++;
+            });
         });
     });
     context.run();
-    ck_assert_uint_eq(called, 2);
+    ck_assert_uint_eq(called, 3);
 }
 
 TEST(asio, futures_and_many_threads)

@@ -122,6 +122,8 @@ static void hold(struct face *face, struct face *other, redlock_acquire_options 
     cluster_integer(cluster, 0, "DEL", KEY_WITH(""), KEY_WITH("-2"), KEY_WITH(":redlock:slot:0"), NULL);
     held_await_more(face, HELD_COUNTER(healed), 1);
     ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    if (!kind.permits)
+        real_status(face_downgrade(face, lock, &result), REDLOCK_OK, &result);
     hand_over(face, other, lock, *REAL_WITH(.permits = kind.permits));
 }
 

@@ -170,7 +170,7 @@ static const struct {
     {WISH("ab", .owner = self), WISH("ca", .owner = self), REDLOCK_INVALID, OWN_LOCK, APART},
     {WISH("a", .owner = self), WISH("ab", .owner = self, .shared = 1), REDLOCK_INVALID, OWN_LOCK, APART},
     {WISH("a", .owner = self, .shared = 1), WISH("ab", .owner = self), REDLOCK_INVALID, OWN_LOCK " shared", APART},
-    {WISH("a", .owner = self, .shared = 1), WISH("a", .owner = self), REDLOCK_INVALID, "holds it shared", APART},
+    {WISH("a", .owner = self, .shared = 1), WISH("a", .owner = self), REDLOCK_INVALID, "' shared; release that first", APART},
     {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self, .permits = 1), REDLOCK_INVALID, "all 1 permits",
      APART},
     {WISH("a", .owner = self, .permits = 2), WISH("a", .owner = self, .permits = 2), REDLOCK_OK, "", APART},

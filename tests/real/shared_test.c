@@ -5,6 +5,7 @@
 #include "support/clock.h"
 #include "support/fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,6 +216,147 @@ TEST_ROWS(together, no_writer_gets_in_before_the_last_of_readers_with_other_ttls
             face_release(face, &inside[i], &result); /* of a reader that expired: REDLOCK_LOST */
     redlock_lock *writer = held_acquire(face, KEY, REAL_WITH(.wait_ms = REAL_SOON_MS));
     held_release(face, &writer);
+}
+
+/* --- A writer becomes a reader --- */
+
+/* The readers on a node; a writer counts as none. */
+static long long readers_on(size_t node)
+{
+    static const char script[] =
+        "local count = redis.pcall('ZCARD', KEYS[1]) return type(count) == 'number' and count or 0";
+    return cluster_integer(cluster, node, "EVAL", script, "1", KEY, NULL);
+}
+
+static void await_members(struct face *face, long long count)
+{
+    for (size_t node = 0; node < HELD_NODES; node++)
+        real_until(face, readers_on(node) == count);
+}
+
+/* What a writer may be. */
+static const struct {
+    const char *name;
+    bool fence, several, queued;
+    uint32_t at_least_ms;
+} writers_rows[] = {
+    {.name = "plain"},
+    {.name = "fence", .fence = true},
+    {.name = "several", .several = true},
+    {.name = "queued", .queued = true},
+};
+
+static redlock_lock *downgraded(struct face *face, int i)
+{
+    char more[REDLOCK_RESOURCE_MAX + 1];
+    snprintf(more, sizeof more, "%s-more", KEY);
+    const redlock_name also = {more, 0};
+    redlock_lock *writer = held_acquire(
+        face, KEY,
+        REAL_WITH(.fence = writers_rows[i].fence, .also = writers_rows[i].several ? &also : NULL,
+                  .also_count = writers_rows[i].several, .wait_ms = writers_rows[i].queued ? REAL_SOON_MS : 0));
+    held_everywhere(face, KEY, writer);
+    uint64_t fence = redlock_lock_fence(writer);
+    int64_t end = redlock_valid_until_ns(writer);
+    real_status(face_downgrade(face, writer, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(redlock_valid_until_ns(writer), end);
+    ck_assert_uint_eq(redlock_lock_fence(writer), fence);
+    await_members(face, 1);
+    return writer;
+}
+
+TEST_ROWS(together, a_writer_becomes_a_reader, 3 * ROWS(writers_rows))
+{
+    struct face *face = clients_open(_i % 3), *other = clients_open(_i % 3);
+    redlock_lock *lock = downgraded(face, _i / 3);
+    refuse(other, false);
+    redlock_lock *reader = enter(other, true);
+    await_members(other, 2); /* it sends the script's text to late nodes */
+    real_status(face_downgrade(face, lock, &result), REDLOCK_OK, &result); /* again */
+    real_status(face_extend(face, lock, 2 * CLIENTS_TTL_MS, &result), REDLOCK_OK, &result);
+    await_members(face, 2);
+    held_release(face, &lock);
+    await_members(face, 1);
+    refuse(face, false);
+    held_release(other, &reader);
+    ck_assert(real_nothing_left(face));
+}
+
+/* Readers that wait enter at once, a writer that waits behind them does not. */
+TEST(waiting, a_downgrade_wakes_readers_and_no_writer)
+{
+    struct face *face = clients_open(BLOCKING_FACE), *readers = clients_open(BLOCKING_FACE),
+                *writers = clients_open(BLOCKING_FACE);
+    redlock_lock *lock = enter(face, false);
+    struct waiter reader, writer;
+    waiter_start(&reader, readers, KEY, *REAL_WITH(.shared = 1));
+    clients_await_waiters(face, KEY, 1);
+    waiter_start(&writer, writers, KEY, *REAL_WITH(.shared = 0));
+    clients_await_waiters(face, KEY, 2);
+    uint64_t begun = test_now_ns();
+    real_status(face_downgrade(face, lock, &result), REDLOCK_OK, &result);
+    waiter_finish(&reader);
+    ck_assert_uint_lt(reader.got_ns - begun,
+                      CLIENTS_TTL_MS / 2 * UINT64_C(1000000)); /* the writer's lock would live on */
+    held_release(face, &lock);
+    waiter_release(&reader);
+    waiter_finish(&writer);
+    ck_assert_uint_ge(writer.got_ns, reader.released_ns);
+    waiter_release(&writer);
+}
+
+/* Somebody else may rely on a writer's lock, or there are no readers. */
+static const struct {
+    const char *why;
+    uint32_t permits;
+    bool again, read, adopted;
+} others_rely[] = {
+    {"a semaphore has no readers", .permits = 2},
+    {"the owner holds the lock 2 times", .again = true},
+    {"another process may rely on a writer's lock; release it", .read = true},
+    {"another process may rely on a writer's lock; release it", .adopted = true},
+};
+
+TEST_ROWS(together, a_writer_that_others_rely_on_is_refused, ROWS(others_rely))
+{
+    struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
+    const redlock_acquire_options *wish = REAL_WITH(.permits = others_rely[_i].permits);
+    redlock_lock *lock = held_acquire(face, KEY, wish), *second = NULL;
+    if (others_rely[_i].again)
+        second = held_acquire(face, KEY, wish);
+    if (others_rely[_i].read)
+        ck_assert_ptr_nonnull(redlock_lock_token(lock));
+    if (others_rely[_i].adopted)
+        real_status(face_adopt(other, KEY, wish, redlock_lock_token(lock), &second, &result), REDLOCK_OK, &result);
+    redlock_lock *asked = others_rely[_i].adopted ? second : lock;
+    real_status(face_downgrade(others_rely[_i].adopted ? other : face, asked, &result), REDLOCK_INVALID, &result);
+    ck_assert_msg(strstr(result.text, others_rely[_i].why), "%s", result.text);
+    if (!others_rely[_i].permits)
+        refuse(other, true);
+    if (second)
+        held_release(others_rely[_i].adopted ? other : face, &second);
+    if (!others_rely[_i].adopted)
+        held_release(face, &lock);
+    else
+        real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
+}
+
+/* A node that keeps the writer's key: a renewal makes it a reader's there, and a release deletes it. */
+TEST_ROWS(together, a_node_that_missed_a_downgrade_follows, 2)
+{
+    struct face *face = _i ? clients_open_renewing(BLOCKING_FACE) : clients_open(BLOCKING_FACE);
+    redlock_lock *lock = enter(face, false);
+    held_everywhere(face, KEY, lock);
+    char token[REDLOCK_TOKEN_SIZE];
+    ck_assert(cluster_command(cluster, 0, token, sizeof token, "GET", KEY, NULL));
+    real_status(face_downgrade(face, lock, &result), REDLOCK_OK, &result);
+    await_members(face, 1);
+    cluster_integer(cluster, 0, "DEL", KEY, NULL);
+    ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", KEY, token, "PX", "120000", NULL));
+    if (_i)
+        await_members(face, 1);
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
 }
 
 /* --- Like any other lock --- */

@@ -277,6 +277,21 @@ TEST(lock, an_extension_prolongs)
     ck_assert(lock.validity() > 15s);
 }
 
+TEST(lock, a_writer_becomes_a_reader)
+{
+    redlock::client client = open();
+    redlock::acquire_options options;
+    options.wait = 20s;
+    redlock::lock lock = client.acquire(key, options);
+    lock.downgrade();
+    redlock::result result;
+    ck_assert(lock.downgrade(result));
+    options.shared = true;
+    options.owner = &options;
+    const redlock::lock reader = client.acquire(key, options);
+    ck_assert(reader && lock.validity() > 0ms);
+}
+
 TEST(lock, a_lock_goes_on_by_its_token)
 {
     redlock::client client = open();
@@ -389,6 +404,7 @@ TEST(end, an_empty_lock_answers)
     redlock::result result;
     ck_assert(!lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::none);
     refused(lock.extend(1s, result), result, status::invalid);
+    refused(lock.downgrade(result), result, status::invalid);
     refused(lock.release(result), result, status::invalid);
     refused(lock.wait_lost(1s, result), result, status::invalid);
     ck_assert(fails([&] { lock.lost_descriptor(); }).status() == status::invalid);

@@ -176,6 +176,28 @@ static void extend(struct sim_slot *slot)
         release(slot); /* while its extension is in progress */
 }
 
+/* From the call on the lock is a reader's, whatever the nodes reply. Of an owner's several handles none may become one. */
+static bool may_downgrade(const struct sim_slot *slot)
+{
+    return !slot->holding.shared && !sim_is_on(&slot->holding, SIM_SEMAPHORE) &&
+           slot->holding.lock->lease->handles.count == 1;
+}
+
+static void downgrade(struct sim_slot *slot)
+{
+    struct sim_process *process = slot->process;
+    struct sim_operation *operation = begin(process, slot, SIM_EXTEND, one_round(process));
+    SIM_TRACE(sim_client_name(process), "downgrades %s", sim_holding_name(&slot->holding));
+    sim_world->totals->met[SIM_MET_DOWNGRADE]++;
+    slot->extensions++;
+    slot->state = SIM_EXTENDING;
+    slot->wake = QUORUM_NEVER;
+    slot->holding.shared = !slot->holding.lost_told;
+    called(operation, redlock_downgrade_async(slot->holding.lock, NULL, extended, operation));
+    if (sim_random_chance(&sim_world->workload, 100))
+        release(slot);
+}
+
 /* Releases the lost lock a little later. Meanwhile other threads of the owner may try to re-enter it. */
 static void wait_lost(struct sim_slot *slot)
 {
@@ -230,6 +252,8 @@ static void hold_on(struct sim_slot *slot)
     struct sim_random *random = &sim_world->workload;
     if (!sim_world->calm && slot->extensions < 5 && (is_due(slot) || sim_random_chance(random, 150)))
         extend(slot);
+    else if (!sim_world->calm && sim_world->config.shared && may_downgrade(slot) && sim_random_chance(random, 300))
+        downgrade(slot);
     else if (sim_random_chance(random, 400))
         release_all(slot->process);
     else

@@ -461,6 +461,7 @@ static const char *const script_words[RL_SCRIPTS][6] = {
                         "3 L L L keep|heal 1 " GRANT " 2 " GRANT,
                         "5 L L L L L keep|heal 2 " GRANT " 1 " GRANT " 2 " GRANT,
                         "3 L L L keep|heal 1 " GRANT " 1 " GRANT " 1 " GRANT},
+    [RL_SCRIPT_DOWNGRADE] = {"K T M w|", "1 L T M w|", "2 L L T M |"},
     [RL_SCRIPT_FREE] = {"1 L T F " RECORD " " MODE " w|| 0|400", "1 L T F " RECORD " " MODE " w|| 0|400",
                         "1 lock:redlock:slot:1 T F " RECORD " " MODE " w|| 0",
                         "1 other:redlock:slot:1 T F " RECORD " " MODE " w|| 300"},
@@ -486,6 +487,7 @@ static const struct {
     [RL_SCRIPT_WAIT] = {ALL_KEYS, 8},
     [RL_SCRIPT_GRANT] = {ALL_KEYS, 5},
     [RL_SCRIPT_KEEP] = {{":redlock:fence"}, 0},
+    [RL_SCRIPT_DOWNGRADE] = {ALL_KEYS, 0},
     [RL_SCRIPT_FREE] = {ALL_KEYS, 0},
 };
 

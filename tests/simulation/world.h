@@ -96,7 +96,8 @@ enum sim_situation {
     SIM_MET_QUARANTINE,
     SIM_MET_READERS,
     SIM_MET_MIXED_READERS, /* beside a reader with another ttl */
-    SIM_MET_SEVERAL,       /* locks on several resources */
+    SIM_MET_DOWNGRADE,
+    SIM_MET_SEVERAL, /* locks on several resources */
     SIM_MET_PERMIT,
     SIM_MET_AT_LEAST, /* a release before the end of at_least_ms */
     SIM_MET_FENCE,

@@ -283,6 +283,14 @@ int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_
     return finish(face, &completion, redlock_extend_async(lock, ttl_ms, NULL, on_completed, &completion));
 }
 
+int face_downgrade(struct face *face, redlock_lock *lock, redlock_result *result)
+{
+    struct completion completion = {.inside = true, .result = result};
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_downgrade(lock, NULL, result), result);
+    return finish(face, &completion, redlock_downgrade_async(lock, NULL, on_completed, &completion));
+}
+
 int face_release(struct face *face, redlock_lock **lock, redlock_result *result)
 {
     struct completion completion = {.inside = true, .result = result};

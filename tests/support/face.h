@@ -44,6 +44,7 @@ int face_release_token(struct face *face, const char *resource, const char *toke
 int face_trust(struct face *face, redlock_result *result);
 int face_inspect(struct face *face, const char *resource, redlock_result *result);
 int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result);
+int face_downgrade(struct face *face, redlock_lock *lock, redlock_result *result);
 int face_release(struct face *face, redlock_lock **lock, redlock_result *result);
 int face_query(struct face *face, const char *resource, redlock_state *state, redlock_result *result);
 

@@ -39,12 +39,13 @@ function act.heal(keys, token, ttl)
 end
 function act.shared(keys, token, ttl)
   for _, key in ipairs(keys) do
-    if not (task == 'heal' and is_open(key) or is_inside(key, token)) then
+    local mine = is_inside(key, token) or call('MGET', key)[1] == token
+    if not mine and not (task == 'heal' and is_open(key)) then
       return false
     end
   end
   for _, key in ipairs(keys) do
-    if is_inside(key, token) then -- a full node admits ZADD behind a write that needs no memory
+    if convert(key, token, ttl) then -- a full node admits ZADD behind a write that needs no memory
       call('PEXPIRE', key, string.format('%.0f', math.max(call('PTTL', key), tonumber(ttl))))
     end
     enter(key, token, ttl)

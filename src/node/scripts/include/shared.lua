@@ -36,8 +36,22 @@ local function enter(key, token, ttl)
     call('PEXPIRE', key, ttl)
   end
 end
+-- A writer that becomes a reader: its key becomes a set that has its token for as long as the key would have lived. ttl:
+-- for a key without an expiry. Returns whether the token is, or was already, inside.
+local function convert(key, token, ttl)
+  if call('MGET', key)[1] ~= token then
+    return is_inside(key, token)
+  end
+  local left = call('PTTL', key)
+  call('DEL', key) -- first: a full node admits ZADD behind a write that needs no memory
+  enter(key, token, left < 0 and ttl or left + 1)
+  return true
+end
 -- rest: for how many ms the token stays in the set. Returns whether it was there.
 local function leave(key, token, rest)
+  if call('MGET', key)[1] == token then -- of a writer that became a reader, which this node does not know
+    return (rest > 0 and call('PEXPIRE', key, string.format('%.0f', rest)) or call('DEL', key)) == 1
+  end
   local stays = rest > 0 and is_inside(key, token)
   local left = redis.pcall('ZREM', key, token)
   if left ~= 1 then

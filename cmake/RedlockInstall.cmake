@@ -58,7 +58,7 @@ string(REGEX MATCH "^[0-9]+\\.[0-9]+" REDLOCK_HIREDIS_SERIES "${Hiredis_VERSION}
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/redlock-config.cmake.in"
   "${PROJECT_BINARY_DIR}/redlock-config.cmake"
   INSTALL_DESTINATION "${package_dir}" NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/redlock-config-version.cmake" COMPATIBILITY ${REDLOCK_COMPATIBILITY})
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/redlock-config-version.cmake" COMPATIBILITY SameMajorVersion)
 install(FILES
   "${PROJECT_BINARY_DIR}/redlock-config.cmake"
   "${PROJECT_BINARY_DIR}/redlock-config-version.cmake"

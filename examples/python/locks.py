@@ -10,7 +10,7 @@ import ctypes
 import os
 import sys
 
-lib = ctypes.CDLL(os.environ.get("REDLOCK_LIBRARY", "libredlock.so.0.1"))
+lib = ctypes.CDLL(os.environ.get("REDLOCK_LIBRARY", "libredlock.so.1"))
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 LOCK_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 lib.redlock_result_text.restype = lib.redlock_status_name.restype = lib.redlock_lock_token.restype = ctypes.c_char_p

@@ -60,8 +60,8 @@ extern "C" {
 #define REDLOCK_API
 #endif
 
-#define REDLOCK_VERSION_MAJOR   0
-#define REDLOCK_VERSION_MINOR   1
+#define REDLOCK_VERSION_MAJOR   1
+#define REDLOCK_VERSION_MINOR   0
 #define REDLOCK_VERSION_PATCH   0
 
 #define REDLOCK_NODES_MAX       32   /* nodes of one client */
@@ -144,7 +144,7 @@ REDLOCK_API const char *redlock_outcome_name(int outcome);
 REDLOCK_API size_t redlock_escape(const char *bytes, size_t size, char *text, size_t text_size);
 REDLOCK_API size_t redlock_unescape(const char *text, char *bytes, size_t size);
 
-/* The library's version, "0.1.0". Static. Any thread. */
+/* The library's version, "1.0.0". Static. Any thread. */
 REDLOCK_API const char *redlock_version(void);
 
 /*

@@ -136,7 +136,7 @@ TEST(no_nodes, help_goes_to_standard_output)
     program_refuses(program_run("help locals"), USAGE, "there is no command 'locals'");
     static const char *const versions[] = {"--version", "-V", "version", "status -V"};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
-        program_prints(program_run("%s", versions[i]), "redlock 0.1.0\n");
+        program_prints(program_run("%s", versions[i]), "redlock 1.0.0\n");
 }
 
 TEST(no_nodes, a_full_disk_is_noticed)

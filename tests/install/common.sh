@@ -24,12 +24,12 @@ install_and_move() { # PREFIX
 # library.
 works() {
   local printed needs
-  needs=$(readelf -d "$1" | grep -c 'NEEDED.*libredlock\.so\.0' || true)
+  needs=$(readelf -d "$1" | grep -c 'NEEDED.*libredlock\.so\.1' || true)
   case $3:$needs in
     shared:1 | static:0) ;;
     *) die "$1 is to be linked with the $3 library, and is not" ;;
   esac
   printed=$(bash "$project/scripts/nodes.sh" run --quiet -n 3 -- "$1" 2>&1) || die "$1 failed: $printed"
-  grep -qE "^0\.1\.0: ${2//+/[+]}: done: [23] granted" <<<"$printed" || die "$1 got no lock: $printed"
+  grep -qE "^1\.0\.0: ${2//+/[+]}: done: [23] granted" <<<"$printed" || die "$1 got no lock: $printed"
   echo "$(basename "$1"): $printed"
 }

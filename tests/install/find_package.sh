@@ -34,15 +34,15 @@ refuses() {
   tr -s ' \n' ' ' <"$work/printed" | grep -qF "$1" || { cat "$work/printed"; die "refused without naming '$1': ${*:2}"; }
   rm -r "$work/refused"
 }
-refuses 'version: 0.1.0' 'find_package(redlock 0.2 REQUIRED)'
-refuses 'version: 0.1.0' 'find_package(redlock 0.0 REQUIRED)'
-refuses 'needs Hiredis' 'find_package(redlock 0.1 REQUIRED COMPONENTS static)' -DHIREDIS_ROOT="$work/nowhere"
-refuses 'redlock' 'find_package(redlock 0.1 REQUIRED COMPONENTS nonsense)'
+refuses 'version: 1.0.0' 'find_package(redlock 1.1 REQUIRED)'
+refuses 'version: 1.0.0' 'find_package(redlock 0.1 REQUIRED)'
+refuses 'needs Hiredis' 'find_package(redlock 1.0 REQUIRED COMPONENTS static)' -DHIREDIS_ROOT="$work/nowhere"
+refuses 'redlock' 'find_package(redlock 1.0 REQUIRED COMPONENTS nonsense)'
 [ "${kinds[0]}" = static ] && exit
 
 # A program that links the shared library needs neither hiredis nor libev.
 mkdir "$work/shared"
-printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(shared LANGUAGES CXX)' 'find_package(redlock 0.1.0 REQUIRED)' \
+printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(shared LANGUAGES CXX)' 'find_package(redlock 1.0.0 REQUIRED)' \
   'if(TARGET redlock::redlock_static OR NOT TARGET redlock::redlock)' '  message(FATAL_ERROR "not what is there")' 'endif()' \
   >"$work/shared/CMakeLists.txt"
 quietly configure shared/build "$work/shared" -DHIREDIS_ROOT="$work/nowhere"
@@ -50,10 +50,10 @@ quietly configure shared/build "$work/shared" -DHIREDIS_ROOT="$work/nowhere"
 # The wrapper's targets.
 refuses 'needs asio.hpp or boost/asio.hpp' "set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)
 set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)
-find_package(redlock 0.1 REQUIRED COMPONENTS asio)"
+find_package(redlock 1.0 REQUIRED COMPONENTS asio)"
 if [ -e /usr/include/asio.hpp ]; then
   mkdir "$work/wrapper"
-  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(wrapper LANGUAGES CXX)' 'find_package(redlock 0.1 REQUIRED COMPONENTS cxx asio)' \
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(wrapper LANGUAGES CXX)' 'find_package(redlock 1.0 REQUIRED COMPONENTS cxx asio)' \
     "add_executable(plain $outside/program.cpp)" 'target_link_libraries(plain PRIVATE redlock::cxx)' \
     "add_executable(loop $project/examples/loops/asio.cpp)" 'target_link_libraries(loop PRIVATE redlock::asio)' >"$work/wrapper/CMakeLists.txt"
   quietly configure wrapper/build "$work/wrapper" -DCMAKE_CXX_STANDARD=20

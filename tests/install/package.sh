@@ -29,7 +29,7 @@ for package in "${packages[@]}"; do
 done
 
 depends() { dpkg-deb -f "$debs/$1"_*.deb Depends; }
-grep -q "libredlock$interface (>= 0.1.0)" <<<"$(depends redlock)" || die "the command depends on $(depends redlock)"
+grep -q "libredlock$interface (>= 1.0.0)" <<<"$(depends redlock)" || die "the command depends on $(depends redlock)"
 grep -q "libredlock$interface (= $version)" <<<"$(depends libredlock-dev)" || die "the headers depend on $(depends libredlock-dev)"
 
 # The same files as an ordinary installation, but for the library directory, the build type and Debian's directories in their names.

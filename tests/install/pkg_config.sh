@@ -17,7 +17,7 @@ asks() {
   PKG_CONFIG_PATH='' PKG_CONFIG_LIBDIR=$prefix/$libraries/pkgconfig pkg-config "${mode[@]}" "${@:2}" redlock
 }
 
-[ "$(asks shared --modversion)" = 0.1.0 ] || die "the version is $(asks shared --modversion)"
+[ "$(asks shared --modversion)" = 1.0.0 ] || die "the version is $(asks shared --modversion)"
 [ "$(realpath "$(asks shared --variable=includedir)")" = "$prefix/include" ] || die "the headers are not where they are said to be"
 if asks shared --libs | grep -qE -- '-l(hiredis|ev)\b'; then die "who links the shared library needs neither hiredis nor libev"; fi
 

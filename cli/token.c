@@ -162,8 +162,7 @@ static int release(redlock_client *client, const char *resource, const char *tok
 
 static int run(const struct cli_arguments *arguments, bool extends)
 {
-    const char *resource;
-    const char *token;
+    const char *resource = NULL, *token = NULL; /* gcc does not see that read_token() sets them */
     redlock_client *client;
     int status = read_token(arguments, &resource, &token);
 

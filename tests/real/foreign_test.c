@@ -123,7 +123,7 @@ TEST(holders, waiter_finds_a_foreign_lock_free_before_its_deadline)
 
 /* --- Rivals --- */
 
-enum { RIVALS_MOST = 8, RETRY_MS = 5, CONTEST_MS = 4000 };
+enum { RIVALS_MOST = 8, RETRY_MS = 5, CONTEST_MS = 4000, TURNS = 40 };
 
 /* Clients of another library beside ours. Each side pauses between a release and its next acquire; a foreign client
  * that is refused retries after 5 ms. */
@@ -143,8 +143,14 @@ static const struct contest {
     {"one foreign client beside ours that hold for 50 ms", 1, 2, 50, RETRY_MS, 0, false, 50, 1, 1000},
     {"foreign clients without pauses that hold for 20 ms", 4, 2, 20, 0, 0, false, 9, 4, 4000},
     {"foreign clients without pauses that hold for 100 ms", 4, 2, 100, 0, 0, false, 9, 4, 4000},
-    {"foreign clients without pauses that hold for 300 ms", 4, 2, 300, 0, 0, false, 9, 4, 4000},
+    {"foreign clients without pauses that hold for 300 ms", 4, 2, 300, 0, 0, false, 9, 4, TURNS * 300},
 };
+
+/* Long enough for as many turns that the share is no matter of luck. */
+static unsigned length_ms(const struct contest *contest)
+{
+    return TURNS * contest->hold_ms > CONTEST_MS ? TURNS * contest->hold_ms : CONTEST_MS;
+}
 
 static atomic_bool over;
 static atomic_int inside, overlaps;
@@ -165,7 +171,8 @@ static bool get(struct rival *rival)
     if (!rival->client)
         return foreigner_try(&rival->foreigner);
     uint64_t began = test_now_ns();
-    int status = redlock_acquire(rival->client, KEY, REDLOCK_WAIT_MS(2 * CONTEST_MS), &rival->lock, NULL);
+    int status =
+        redlock_acquire(rival->client, KEY, REDLOCK_WAIT_MS(2 * length_ms(rival->contest)), &rival->lock, NULL);
     uint64_t took = test_now_ns() - began;
     rival->longest_ns = took > rival->longest_ns ? took : rival->longest_ns;
     rival->failed = rival->failed || (status != REDLOCK_OK && status != REDLOCK_TIMED_OUT);
@@ -207,7 +214,7 @@ static bool hold_contest(const struct contest *contest, struct rival *rivals)
         rivals[i].longest_ns = 0;
         ck_assert_int_eq(pthread_create(&rivals[i].thread, NULL, compete, &rivals[i]), 0);
     }
-    sleep_ms(CONTEST_MS);
+    sleep_ms(length_ms(contest));
     atomic_store(&over, true);
     for (unsigned i = 0; i < contest->foreign + contest->ours; i++) {
         const struct rival *rival = &rivals[i];

@@ -555,7 +555,7 @@ TEST_ROWS(events, a_renewal_makes_up_for_a_missed_downgrade, ROWS(downgrades))
     rule.command = "EVALSHA";
     rule.argument = rl_scripts[RL_SCRIPT_DOWNGRADE].sha1;
     scene_add_rule(0, downgrades[_i].nodes, &rule);
-    scene_started(&answers[0], redlock_downgrade_async(held.lock, NULL, scene_completed, &answers[0]));
+    scene_started(&answers[0], redlock_downgrade_async(held.lock, NULL, scene_completed, scene_cleared(&answers[0])));
     int status = scene_wait(&answers[0]);
     if (downgrades[_i].status == REDLOCK_LOST) {
         ck_assert_status(status, REDLOCK_LOST);
@@ -593,7 +593,7 @@ static const char owner_of_both = 0;
 
 static void downgrade_and_go_on(void)
 {
-    scene_started(&answers[1], redlock_downgrade_async(held.lock, NULL, scene_completed, &answers[1]));
+    scene_started(&answers[1], redlock_downgrade_async(held.lock, NULL, scene_completed, scene_cleared(&answers[1])));
     for (unsigned i = 0; i < ROWS(holding); i++)
         scene_until(fake_server_rule_used(scene.node[i], holding[i]) == 1);
     scene_calm(0, scene.nodes);
@@ -607,7 +607,7 @@ TEST(events, an_extension_that_a_downgrade_overtook_does_not_lose_the_lock)
     scene_attach();
     hold_one(SCENE_WITH(.owner = &owner_of_both, .wait_ms = SCENE_SOON_MS));
     hold_replies_to_extend("$1\r\n0\r\n");
-    scene_started(&answers[0], redlock_extend_async(held.lock, 0, NULL, scene_completed, &answers[0]));
+    scene_started(&answers[0], redlock_extend_async(held.lock, 0, NULL, scene_completed, scene_cleared(&answers[0])));
     downgrade_and_go_on();
     ck_assert_status(scene_wait(&answers[0]), REDLOCK_NO_QUORUM);
     ck_assert_int_gt(redlock_validity_ms(held.lock), 0);

@@ -346,11 +346,10 @@ static void acquire_refuse_own(struct rl_acquire *acquire, const struct rl_lease
         rl_operation_explain(operation, "this owner lost its lock on '%.*s'; release all its handles first", shown,
                              name.bytes);
     else
-        rl_operation_explain(
-            operation,
-            "the lock can never be granted: this owner holds '%.*s'%s; release that first, or acquire all of the "
-            "resources at once",
-            shown, name.bytes, own->shared ? " shared" : "");
+        rl_operation_explain(operation,
+                             "the lock can never be granted: this owner holds '%.*s'%s; release that first%s", shown,
+                             name.bytes, own->shared ? " shared" : "",
+                             own == operation->lease ? "" : ", or acquire all of the resources at once");
     rl_operation_complete(operation, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
 }
 

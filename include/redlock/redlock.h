@@ -535,11 +535,12 @@ REDLOCK_API int redlock_downgrade(redlock_lock *lock, const redlock_call_options
  * Releases the lock. Frees the handle and sets *lock to NULL, even on failure. Waits until a majority has replied: for
  * a late one until it has been silent for silence_limit_ms, and at most for the lock's ttl. A node that did not get the
  * request gets it when it is reachable again. Returns OK (a majority deleted it), LOST (it had expired, or a majority
- * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl), TIMED_OUT or
- * CANCELLED (the release goes on in the background, as long as the client lives; or the client is closing, which
- * releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already released; bad options, in a
- * forked child, and on the client's own thread unless the lock was lost, where *lock stays), NO_MEMORY (released, but
- * not confirmed). A callback may release a lost lock in a close, too: that only frees the handle.
+ * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl; after a
+ * failover of nodes, one with at_least_ms may end before), TIMED_OUT or CANCELLED (the release goes on in the
+ * background, as long as the client lives; or the client is closing, which releases the lock or leaves it to expire),
+ * INVALID (NULL, or *lock is NULL: already released; bad options, in a forked child, and on the client's own thread
+ * unless the lock was lost, where *lock stays), NO_MEMORY (released, but not confirmed). A callback may release a lost
+ * lock in a close, too: that only frees the handle.
  */
 REDLOCK_API int redlock_release(redlock_lock **lock, const redlock_call_options *options, redlock_result *result);
 

@@ -4,6 +4,8 @@
 #include "support/server_program.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum { NODES = 5, QUORUM = 3 };
 
@@ -305,6 +307,48 @@ TEST(own_nodes, a_list_names_nodes_and_rights_that_it_lacks)
     program_output_has(list, "'test:listed' held by ");
     cluster_repair(cluster);
     scene_delete("test:listed");
+}
+
+/* SHORT_US: the most that a command of a list may take on a node, and so delay other clients there. */
+enum { LISTED = 10000, PAGE_MOST = 100, BATCH_MOST = 50, SHORT_US = 5000 };
+
+/* The number after a field of a command in INFO commandstats, summed up over commands that begin with the name. */
+static double spent_on(size_t node, const char *command, const char *field)
+{
+    char text[16384], line[64], word[32];
+    double sum = 0;
+    snprintf(line, sizeof line, "cmdstat_%s", command);
+    snprintf(word, sizeof word, "%s=", field);
+    ck_assert(cluster_command(cluster, node, text, sizeof text, "INFO", "commandstats", NULL));
+    for (const char *at = text; (at = strstr(at, line)) != NULL; at++)
+        sum += strtod(strstr(at, word) + strlen(word), NULL);
+    return sum;
+}
+
+/* What a list costs other clients, by the nodes' own count: it sends many short commands, one after the other. Their mean
+ * time is compared, because a busy machine may interrupt the server in any of them. LISTED_LOCKS=100000 for more. */
+TEST(own_nodes, a_list_of_many_locks_sends_short_commands)
+{
+    const char *more = getenv("LISTED_LOCKS");
+    long locks = more ? strtol(more, NULL, 10) : LISTED;
+    char number[24];
+    snprintf(number, sizeof number, "%ld", locks);
+    real_command(NODES, "EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'test:many' .. i, ARGV[2], 'PX', 600000) end",
+                 "0", number, DIGITS, NULL);
+    real_command(NODES, "CONFIG", "RESETSTAT", NULL);
+    struct program *list = program_exits(program_shell("$R list 'test:many*' | wc -l"), 0);
+    ck_assert_int_eq(strtol(program_output(list), NULL, 10), locks);
+    for (size_t i = 0; i < NODES; i++) {
+        double pages = spent_on(i, "scan", "calls"), reads = spent_on(i, "eval", "calls");
+        double page_us = spent_on(i, "scan", "usec") / pages, read_us = spent_on(i, "eval", "usec") / reads;
+        if (more)
+            printf("node %zu: %.0f SCAN of %.0f us, %.0f scripts of %.0f us\n", i, pages, page_us, reads, read_us);
+        ck_assert_msg(pages * 2 * PAGE_MOST >= (double)locks && reads * BATCH_MOST >= (double)locks,
+                      "%.0f pages and %.0f scripts for %ld locks", pages, reads, locks);
+        ck_assert_msg(page_us < SHORT_US && read_us < SHORT_US, "%.0f us for a page, %.0f us for a script", page_us,
+                      read_us);
+    }
+    cluster_flush_all(cluster);
 }
 
 REAL_PROGRAM("cli_status")

@@ -8,6 +8,7 @@
 #                    timed    scripted, waits for timeouts
 #                    threads  runs under ThreadSanitizer
 #                    servers  needs redis-server
+#                    children forks or ends processes: the same on every kind of server
 #                    timing   measures time: runs alone
 #     [LIBRARIES target...] [TIMEOUT seconds])
 #   A Check program, run once per CK_FORK mode: NAME (label `forked`) and NAME.nofork (label `nofork`). scripts/test.sh runs the former in

@@ -2,9 +2,10 @@
 # From a bare Debian 12 or 13, or Ubuntu 24.04, to every test passed: installs missing packages, builds, runs all. Each test runs once.
 #
 # Usage: scripts/test.sh [--quick] [--require-tls] [--server PROGRAM]...
-#   --quick               the sanitized build only (no ThreadSanitizer, valgrind, clang or fuzzers)
+#   --quick               the sanitized build only (no ThreadSanitizer, valgrind, clang or fuzzers), without the torture
 #   --require-tls         without a hiredis that offers TLS the build fails; otherwise it goes without
-#   --server PROGRAM...   then runs the tests labelled 'servers' of that build once more, against this server, e.g. valkey-server
+#   --server PROGRAM...   then runs the tests labelled 'servers' of that build once more, against this server, e.g. valkey-server,
+#                         except those that are the same on every server: of processes, packages and examples
 #
 # The last line is 'N passed, N failed'; a build that fails counts as one failure. Exit status 0 when nothing failed.
 set -uo pipefail
@@ -109,7 +110,7 @@ run_servers() {
     record "dev, $1" 0 1 0 0 0
     return
   fi
-  REDLOCK_SERVER_PROGRAM=$1 run_tests dev "dev, $1" --label-regex servers --label-exclude 'nofork|torture|install'
+  REDLOCK_SERVER_PROGRAM=$1 run_tests dev "dev, $1" --label-regex servers --label-exclude 'nofork|torture|install|children|examples'
 }
 
 packages_install build test package || exit
@@ -119,7 +120,7 @@ if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
 fi
 
 if build dev; then
-  run_tests dev dev --label-exclude nofork
+  if [ "$quick" = no ]; then run_tests dev dev --label-exclude nofork; else run_tests dev dev --label-exclude 'nofork|torture'; fi
   for program in "${server[@]}"; do
     run_servers "$program"
   done

@@ -27,7 +27,7 @@ run() {
 }
 
 case $what in
-  kept) run 0 ${command:+--command "$command"} --seconds 60 ;;
+  kept) run 0 ${command:+--command "$command"} --seconds 30 ;;
   no_guard)
     run 0 --seconds 12 --fault majority || exit 1
     for ((try = 0; try < 30; try++)); do # a busy machine acquires few locks, which may survive

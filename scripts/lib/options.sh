@@ -19,41 +19,41 @@ options_refuse() {
 # options_read WORD ...: sets a variable of each option's name, with _ for -, to its value, or to yes; an array, if it may be given again. Words that are
 # no options go into the array `words`. Ends the script after --help, and with status 2 for what is no option of it.
 options_read() {
-  local list word name value form
-  list=$(sed -nE '2,/^set /s/^#   --([a-z-]+( [A-Z]+(\.\.\.)?)?)(  .*)?$/\1/p' "scripts/${0##*/}")
+  local _word _name _value _form _list # with _, because an option sets the global variable of its name
+  _list=$(sed -nE '2,/^set /s/^#   --([a-z-]+( [A-Z]+(\.\.\.)?)?)(  .*)?$/\1/p' "scripts/${0##*/}")
   words=()
   while [ $# -gt 0 ]; do
-    word=$1
+    _word=$1
     shift
-    name=${word#--}
-    name=${name%%=*}
-    case $word in
+    _name=${_word#--}
+    _name=${_name%%=*}
+    case $_word in
       -h | --help)
         options_help
         exit 0
         ;;
-      --?*) form=$(grep -E "^$name( |$)" <<<"$list") || options_refuse "'$word' is not understood; --help lists the options." ;;
-      -*) options_refuse "'$word' is not understood; --help lists the options." ;;
+      --?*) _form=$(grep -E "^$_name( |$)" <<<"$_list") || options_refuse "'$_word' is not understood; --help lists the options." ;;
+      -*) options_refuse "'$_word' is not understood; --help lists the options." ;;
       *)
-        words+=("$word")
+        words+=("$_word")
         continue
         ;;
     esac
-    if [ "$form" = "$name" ]; then
-      [ "$word" = "--$name" ] || options_refuse "--$name takes no value."
-      value=yes
-    elif [[ $word == *=* ]]; then
-      value=${word#*=}
+    if [ "$_form" = "$_name" ]; then
+      [ "$_word" = "--$_name" ] || options_refuse "--$_name takes no value."
+      _value=yes
+    elif [[ $_word == *=* ]]; then
+      _value=${_word#*=}
     else
-      [ $# -gt 0 ] || options_refuse "'$word' needs a value; see --help."
-      value=$1
+      [ $# -gt 0 ] || options_refuse "'$_word' needs a value; see --help."
+      _value=$1
       shift
     fi
-    name=${name//-/_}
-    if [[ $form == *... ]]; then
-      eval "$name+=(\"\$value\")"
+    _name=${_name//-/_}
+    if [[ $_form == *... ]]; then
+      eval "$_name+=(\"\$_value\")"
     else
-      printf -v "$name" %s "$value"
+      printf -v "$_name" %s "$_value"
     fi
   done
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Scripts that build a program and hand their options on to it refuse what is none of its options before they build; what is one they take.
+# Scripts that build a program and hand their options on to it refuse what is none of its options before they build; what is one they take. Each option
+# of each script reaches the variable of its name.
 #
 # Usage: script_options_test.sh SIM
 . "$(dirname "$0")/../support/script.sh"
@@ -38,5 +39,18 @@ says "'--items' needs a value" demo.sh --items
 says BUILDING demo.sh --items 5 --kill 'kill -KILL 1' --sellers=3
 for option in $("$sim" --help | grep -oE -- '--[a-z]+( [A-Z])?' | sed 's/ [A-Z]$/=1/' | sort -u); do
   says BUILDING sim.sh "$option"
+done
+
+cd "$project" || exit
+for script in $(grep -l '^\. scripts/lib/options.sh' scripts/*.sh); do
+  while read -r option value; do
+    value=${value:+seen}
+    # shellcheck disable=SC2016 # the script of that name expands it
+    seen=$(variable=${option//-/_} bash -c '. scripts/lib/options.sh; options_read "$@"; echo "${!variable-}"' "$script" "--$option" ${value:+"$value"})
+    if [ "$seen" != "${value:-yes}" ]; then
+      echo "$script --$option ${value:-}: the variable is '$seen'" >&2
+      failed=1
+    fi
+  done < <(sed -nE '2,/^set /s/^#   --([a-z-]+)( [A-Z]+)?.*/\1\2/p' "$script")
 done
 exit "$failed"

@@ -42,7 +42,7 @@ step model bash scripts/model.sh
 step simulation bash scripts/sim.sh --operations $((100000000 / divisor))
 step fuzz bash scripts/fuzz.sh --seconds $((600 / divisor))
 step torture bash scripts/torture.sh --seconds $((3600 / divisor)) --directory build/full/torture
-step judge bash scripts/judge.sh --reject build/full/torture
+step judge bash scripts/judge.sh --reject --operations $((1000000 / divisor)) build/full/torture
 step static bash scripts/static.sh --test --try
 step churn churn $((600 / divisor))
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Lets porcupine, a linearizability checker that others wrote and use, judge the histories of torture runs: tests/torture/judge.
+# Lets porcupine, a linearizability checker that others wrote and use, judge the histories of torture runs and of simulated worlds: tests/torture/judge.
 #
-# Usage: scripts/judge.sh [--reject] [DIRECTORY...]
-#   DIRECTORY   of scripts/torture.sh: the judge must accept it
-#   --reject    also makes runs without the guard, until two clients hold a lock at once: the judge must reject that one
+# Usage: scripts/judge.sh [--reject] [--operations N] [DIRECTORY...]
+#   DIRECTORY        of scripts/torture.sh: the judge must accept it
+#   --operations N   also simulates that many (scripts/sim.sh), whose history it must accept
+#   --reject         also makes runs without the guard, until two clients hold a lock at once: the judge must reject that one, and a simulated one
 #
 # Needs Go, which gets porcupine. Exit status 0 when every run is as it must be, 1 when one is not, else it was not judged.
 set -euo pipefail
@@ -15,25 +16,44 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib/packages.sh
 
 reject=no
+operations=
 options_read "$@"
-[ "$reject" = yes ] || [ ${#words[@]} -gt 0 ] || options_refuse "it needs directories of torture runs, or --reject; see --help."
+[ "$reject" = yes ] || [ -n "$operations" ] || [ ${#words[@]} -gt 0 ] || options_refuse "it needs directories of torture runs, --operations or --reject; see --help."
 command -v go >/dev/null || packages_install judge
 mkdir -p build
 (cd tests/torture/judge && go vet . && go test . && go build -o ../../../build/judge .)
 
+# rejects FILE...: ends the script if the judge does not.
+rejects() {
+  local status=0
+  build/judge "$@" || status=$?
+  [ "$status" != 1 ] || return 0
+  echo "judge: exit status $status, not 1"
+  exit 1
+}
+
+# simulate OPTION...: its history is build/simulated.history.
+simulate() {
+  rm -f build/simulated.history
+  scripts/sim.sh --history "$PWD/build/simulated.history" "$@"
+}
+
 for directory in "${words[@]}"; do
   build/judge "$directory"/*.history
 done
+if [ -n "$operations" ]; then
+  simulate --operations "$operations"
+  build/judge build/simulated.history
+fi
 [ "$reject" = yes ] || exit 0
 
+simulate --operations 5000 --beyond unguarded
+rejects build/simulated.history
 for ((try = 0; try < 30; try++)); do # a busy machine acquires few locks, which may survive
   scripts/torture.sh --seconds 12 --fault majority --no-guard --directory build/judged && continue
   grep -q 'VIOLATION of exclusion' build/judged/report.txt || continue
-  status=0
-  build/judge build/judged/*.history || status=$?
-  [ "$status" = 1 ] && exit 0
-  echo "judge: exit status $status, not 1"
-  exit 1
+  rejects build/judged/*.history
+  exit 0
 done
 echo "judge: no run without the guard had two holders"
 exit 1

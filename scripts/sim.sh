@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the library in simulated worlds of clients, nodes, networks and clocks, with faults; see docs/testing.md.
 #
-# Usage: scripts/sim.sh [--seed N] [--operations N] [--boundary]
-#        scripts/sim.sh --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULTS]
+# Usage: scripts/sim.sh [--seed N] [--operations N] [--boundary] [--history FILE]
+#        scripts/sim.sh --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULTS] [--history FILE]
 #   --seed N        which worlds (1); the same number gives the same worlds
 #   --operations N  how many calls of the library are simulated at least (100000)
 #   --boundary      as many again for each assumption that is broken alone, or up to eight times as many until exclusion
@@ -10,6 +10,7 @@
 #   --terse         a failure is not made smaller
 #   --world N       one world, by the number and the options that a failure printed
 #   --trace         prints every event in it
+#   --history FILE  appends the locks of all worlds to this file, for scripts/judge.sh
 #   --clients N         with this many clients
 #   --beyond CLASS      with one assumption broken
 #   --without FAULTS    without these faults, separated by commas

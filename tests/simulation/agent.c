@@ -192,7 +192,11 @@ static void downgrade(struct sim_slot *slot)
     slot->extensions++;
     slot->state = SIM_EXTENDING;
     slot->wake = QUORUM_NEVER;
-    slot->holding.shared = !slot->holding.lost_told;
+    if (!slot->holding.lost_told) {
+        sim_check_record(slot, HISTORY_RELEASE);
+        slot->holding.shared = true;
+        sim_check_record_hold(slot, sim_world->now);
+    }
     called(operation, redlock_downgrade_async(slot->holding.lock, NULL, extended, operation));
     if (sim_random_chance(&sim_world->workload, 100))
         release(slot);
@@ -224,6 +228,7 @@ static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, v
     if (slot->holding.lost_told)
         sim_violate(SIM_ONCE, "client %u was told twice that its lock is lost", process->index + 1);
     slot->holding.lost_told = true;
+    sim_check_record(slot, HISTORY_LOST);
     if (process->closing)
         let_go(slot);
     else if (slot->state == SIM_HOLDING && sim_random_chance(&sim_world->workload, 500))
@@ -308,7 +313,6 @@ static void acquired(redlock_client *client, redlock_lock *lock, const redlock_r
               result->refused, result->unreachable, result->timed_out, lock ? "it has it" : result->text);
     drop_cancellation(slot);
     sim_check_answer(operation);
-    slot->operation = NULL;
     if (slot->probing && (!lock || result->attempts != 1))
         sim_violate(SIM_LIVE, "client %u did not get the free lock '%s' in one round: %s", process->index + 1,
                     sim_holding_name(&slot->holding), result->text);
@@ -322,7 +326,7 @@ static void acquired(redlock_client *client, redlock_lock *lock, const redlock_r
     take(slot, lock);
     slot->state = SIM_HOLDING;
     slot->extensions = 0;
-    sim_check_granted(slot);
+    sim_check_granted(operation);
     slot->wake = local(process) + (sim_world->calm ? QUORUM_MILLISECOND : draw_duration(sim_world->config.hold));
     quorum_time renewal = lock->lease->rules.renew_at;
     if (!sim_world->calm && renewal != QUORUM_NEVER && sim_random_chance(&sim_world->workload, 50))
@@ -379,11 +383,10 @@ static void start(struct sim_slot *slot, const redlock_acquire_options *options)
 {
     struct sim_process *process = slot->process;
     sim_check_acquiring(slot);
-    slot->operation = begin(process, slot, SIM_ACQUIRE, bound(process, options->wait_ms));
+    struct sim_operation *operation = begin(process, slot, SIM_ACQUIRE, bound(process, options->wait_ms));
     slot->state = SIM_ACQUIRING;
     slot->wake = QUORUM_NEVER;
-    called(slot->operation,
-           redlock_acquire_async(process->client, first_name(&slot->holding), options, acquired, slot->operation));
+    called(operation, redlock_acquire_async(process->client, first_name(&slot->holding), options, acquired, operation));
 }
 
 /* Large sets would leave little else to lock. */
@@ -562,7 +565,6 @@ void sim_agent_end(struct sim_process *process)
             let_go(slot);
         slot->state = SIM_IDLE;
         slot->wake = QUORUM_NEVER;
-        slot->operation = NULL;
     }
 }
 

@@ -31,6 +31,8 @@ const char *const sim_situation_names[SIM_SITUATIONS] = {"renewals",
                                                          "worlds of idle clients",
                                                          "unseen jumps of clocks"};
 
+int sim_history = -1;
+
 /* A process on an idle machine must act within this time. */
 #define PROMPT (10 * QUORUM_MILLISECOND)
 
@@ -52,6 +54,46 @@ void sim_violate(enum sim_invariant invariant, const char *format, ...)
     violation->at = sim_world->now;
     violation->operations = sim_world->operations;
     memcpy(violation->text, text, sizeof text);
+}
+
+/* One line for each resource. Permits of a semaphore are not recorded: the judge has no counts. */
+static void record_number(const struct sim_slot *slot, enum history_event event, quorum_time at, int64_t number)
+{
+    const struct sim_process *process = slot->process;
+    struct history_line line = {.time = at, .event = event, .number = number};
+    unsigned long long world = sim_world->totals->worlds + 1;
+    if (sim_history < 0 || !slot->holding.recorded)
+        return;
+    snprintf(line.who, sizeof line.who, "%llu.%u.%u", world, process->index + 1, process->life);
+    snprintf(line.text, sizeof line.text, "%s", slot->holding.shared ? "shared" : "-");
+    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++) {
+        line.hold = slot->holding.recorded * SIM_RESOURCES_MAX + i;
+        snprintf(line.resource, sizeof line.resource, "%llu.%s", world, sim_resource_name(i));
+        if (sim_is_on(&slot->holding, i) && !history_write(sim_history, &line))
+            fixture_fail("cannot write the history");
+    }
+}
+
+void sim_check_record(const struct sim_slot *slot, enum history_event event)
+{
+    record_number(slot, event, sim_world->now + slot->process->lag, 0);
+}
+
+/* What the validity query would return, in true time. */
+static void record_validity(const struct sim_slot *slot, enum history_event event)
+{
+    quorum_time at = sim_world->now + slot->process->lag;
+    quorum_time end = sim_clock_when(&slot->process->clock, sim_holding_end(&slot->holding), at);
+    if (end != QUORUM_NEVER && end > at)
+        record_number(slot, event, at, (int64_t)((end - at) / QUORUM_MILLISECOND));
+}
+
+/* From now on the lock is held in this mode. */
+void sim_check_record_hold(struct sim_slot *slot, quorum_time started)
+{
+    slot->holding.recorded = ++sim_world->recorded;
+    record_number(slot, HISTORY_START, started, 0);
+    record_validity(slot, HISTORY_HELD);
 }
 
 static void look(enum sim_invariant invariant)
@@ -163,19 +205,27 @@ static quorum_time true_time(const struct sim_process *process, quorum_time show
     return at == QUORUM_NEVER ? 0 : at;
 }
 
+static const struct sim_slot *find_other_handle(const struct sim_slot *slot)
+{
+    for (unsigned i = 0; i < sim_world->config.slots; i++) {
+        const struct sim_slot *other = &slot->process->slots[i];
+        if (other != slot && other->holding.lock && other->holding.lock->lease == slot->holding.lock->lease)
+            return other;
+    }
+    return NULL;
+}
+
 /* Until a majority has the release, its nodes keep the lock as long as its validity: no node may have got it. */
 void sim_check_releasing(struct sim_operation *operation)
 {
     const struct sim_process *process = operation->process;
     const struct sim_holding *holding = &operation->slot->holding;
     quorum_time end = sim_holding_end(holding), now = sim_process_clock(process);
+    if (find_other_handle(operation->slot))
+        return; /* which keeps it */
+    sim_check_record(operation->slot, HISTORY_RELEASE);
     if (holding->least <= now || end <= now || holding->lost_told)
         return;
-    for (unsigned i = 0; i < sim_world->config.slots; i++) {
-        const struct sim_slot *other = &process->slots[i];
-        if (other != operation->slot && other->holding.lock && other->holding.lock->lease == holding->lock->lease)
-            return; /* another handle keeps it */
-    }
     operation->kept = ++sim_world->kept_count;
     operation->least = holding->least;
     sim_world->totals->met[SIM_MET_AT_LEAST]++;
@@ -280,7 +330,10 @@ static void check_fences(const struct sim_slot *slot)
 {
     const struct sim_holding *holding = &slot->holding;
     bool known = is_known(slot->process, rl_lease_token_text(holding->lock->lease));
-    sim_world->totals->met[SIM_MET_FENCE] += holding->fence && !holding->shared && !known;
+    bool new = holding->fence && !holding->shared && !known;
+    sim_world->totals->met[SIM_MET_FENCE] += new;
+    if (new && !rests_on_clocks())
+        record_number(slot, HISTORY_FENCE, sim_world->now + slot->process->lag, (int64_t)holding->fence);
     for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
         if (sim_is_on(holding, i) && holding->shared && !known)
             check_readers_fence(slot, i);
@@ -354,8 +407,9 @@ static void count_kind(const struct sim_slot *slot)
     totals->met[SIM_MET_MIXED_READERS] += slot->holding.shared && mixed;
 }
 
-void sim_check_granted(struct sim_slot *slot)
+void sim_check_granted(const struct sim_operation *operation)
 {
+    struct sim_slot *slot = operation->slot;
     quorum_time at = sim_world->now + slot->process->lag;
     look(SIM_EXCLUSION);
     slot->holding.number = ++sim_world->holdings;
@@ -363,6 +417,10 @@ void sim_check_granted(struct sim_slot *slot)
         if (sim_is_on(&slot->holding, i))
             add_holder(slot, i);
     slot->process->holds++;
+    const struct sim_slot *other = find_other_handle(slot);
+    slot->holding.recorded = other ? other->holding.recorded : 0;
+    if (!other)
+        sim_check_record_hold(slot, operation->started);
     count_kind(slot);
     share_least(slot);
     quorum_time kept = at + slot->holding.at_least_ms * QUORUM_MILLISECOND;
@@ -483,6 +541,8 @@ static void check_holding(struct sim_slot *slot, quorum_time began)
     if (!lost && end < holding->told_end)
         sim_violate(SIM_TOLD, "client %u: the end of its lock on '%s' moved back by %.3f ms", process->index + 1,
                     sim_holding_name(holding), (double)(holding->told_end - end) / 1e6);
+    if (end > holding->told_end)
+        record_validity(slot, HISTORY_VALID);
     holding->told_end = end;
     holding->told_failure = holding->lock->lease->rules.failures > 0;
     if (!holding->lost_told && (lost || end <= began))

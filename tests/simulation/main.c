@@ -55,6 +55,7 @@ static bool still_fails(unsigned long long seed, const struct choice *choice, en
 /* Removes everything that the failure does not need: kinds of faults, then clients. */
 static void shrink(unsigned long long seed, struct choice *choice, struct sim_violation *violation)
 {
+    sim_history = -1;
     enum sim_invariant invariant = violation->invariant;
     struct sim_violation tried;
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
@@ -223,8 +224,10 @@ static void on_abort(int signal)
 
 static void usage(FILE *to)
 {
-    fprintf(to, "usage: sim [--seed N] [--operations N] [--boundary] [--terse] [--beyond CLASS] [--without FAULT,...]\n"
-                "       sim --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...]\n");
+    fprintf(to,
+            "usage: sim [--seed N] [--operations N] [--boundary] [--terse] [--beyond CLASS] [--without FAULT,...] "
+            "[--history FILE]\n"
+            "       sim --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...] [--history FILE]\n");
 }
 
 static int fail(const char *what, const char *value)
@@ -259,19 +262,21 @@ static uint32_t faults_of(char *list)
     return faults;
 }
 
+static int open_history(const char *path)
+{
+    int file = history_open(path);
+    return file < 0 ? fail("file that can be written", path) : file;
+}
+
 static void read_arguments(struct choice *choice, int count, char **arguments)
 {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
-                                            {"operations", required_argument, NULL, 'o'},
-                                            {"world", required_argument, NULL, 'w'},
-                                            {"trace", no_argument, NULL, 't'},
-                                            {"beyond", required_argument, NULL, 'b'},
-                                            {"boundary", no_argument, NULL, 'B'},
-                                            {"without", required_argument, NULL, 'x'},
-                                            {"clients", required_argument, NULL, 'c'},
-                                            {"terse", no_argument, NULL, 'T'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'},    {"operations", required_argument, NULL, 'o'},
+        {"world", required_argument, NULL, 'w'},   {"trace", no_argument, NULL, 't'},
+        {"beyond", required_argument, NULL, 'b'},  {"boundary", no_argument, NULL, 'B'},
+        {"without", required_argument, NULL, 'x'}, {"clients", required_argument, NULL, 'c'},
+        {"terse", no_argument, NULL, 'T'},         {"history", required_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
         if (option == 's' || option == 'w')
             choice->seed = number(optarg);
@@ -282,6 +287,8 @@ static void read_arguments(struct choice *choice, int count, char **arguments)
             choice->tracing = true;
         else if (option == 'T')
             choice->terse = true;
+        else if (option == 'H')
+            sim_history = open_history(optarg);
         else if (option == 'B')
             choice->boundary = true;
         else if (option == 'b')

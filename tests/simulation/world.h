@@ -15,6 +15,7 @@
 #include "random.h"
 #include "redlock/redlock.h"
 #include "support/node_model.h"
+#include "torture/history.h"
 
 #define SIM_NODES_MAX     25 /* hosts: five nodes with two servers and three sentinels each */
 #define SIM_PROCESSES_MAX 8
@@ -230,6 +231,7 @@ struct sim_holding {
     uint64_t fence;            /* its fencing token; 0: none */
     uint64_t floor[SIM_NAMES]; /* the resource's largest token that any client had when this acquire began */
     uint64_t number;           /* unique among all holdings; checks planned for an older one are void */
+    unsigned recorded;         /* the lock's number in the history, which its handles share; 0: none */
     uint32_t at_least_ms;
     quorum_time least; /* the end of at_least_ms since the call, by the process' clock; 0: none */
 };
@@ -245,7 +247,6 @@ struct sim_slot {
     enum sim_slot_state state;
     quorum_time wake; /* by the process' clock; QUORUM_NEVER */
     struct sim_holding holding;
-    struct sim_operation *operation; /* in progress */
     redlock_cancellation *cancellation;
     quorum_time cancel_at;
     unsigned ttl_ms;
@@ -401,6 +402,7 @@ struct sim_world {
     uint64_t operations; /* operations started */
     uint64_t operations_under_way;
     uint64_t holdings;
+    unsigned recorded; /* number of locks in the history */
     struct sim_holders holders[SIM_NAMES];
     struct sim_author authors[SIM_AUTHORS];
     uint64_t fences[SIM_NAMES]; /* the largest token returned */
@@ -428,6 +430,9 @@ void sim_violate(enum sim_invariant invariant, const char *format, ...) __attrib
 /* "client 1", "node 1": valid until the next call. */
 const char *sim_client_name(const struct sim_process *process);
 const char *sim_node_name(const struct sim_node *node);
+
+/* The history that worlds are recorded in, by true time; -1: none. */
+extern int sim_history;
 
 /* Prints one line about an event if the world is traced. */
 void sim_trace(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -508,8 +513,10 @@ void sim_group_elect(struct sim_random *random);
 
 /* check.c */
 quorum_time sim_holding_end(const struct sim_holding *holding); /* end of validity, by the process' clock; 0: lost */
-void sim_check_granted(struct sim_slot *slot);
+void sim_check_granted(const struct sim_operation *operation);
 void sim_check_released(struct sim_slot *slot);
+void sim_check_record(const struct sim_slot *slot, enum history_event event);
+void sim_check_record_hold(struct sim_slot *slot, quorum_time started);
 void sim_check_releasing(struct sim_operation *operation);
 void sim_check_kept(const struct sim_operation *operation); /* a majority has the release */
 void sim_check_acquiring(struct sim_slot *slot);

@@ -1,13 +1,14 @@
 /*
  * The record of a torture run: one line per event, appended by one write(2), so that the lines of a killed process are
- * complete. Times are in nanoseconds of CLOCK_BOOTTIME, which all processes of the machine share.
+ * complete. Times are in nanoseconds of CLOCK_BOOTTIME, which all processes of the machine share. The simulator records
+ * its worlds' locks in the same way, by their true time.
  *
  *   TIME WHO EVENT HOLD RESOURCE NUMBER TEXT
  *
  * WHO is a client ("b0.2": its process and thread) or "nemesis". HOLD numbers the attempts of one WHO. A missing value
  * is "-" or 0.
  *
- *   start    an acquire begins; NUMBER: its wait_ms
+ *   start    an acquire begins; NUMBER: its wait_ms; TEXT: shared, of the simulator's readers
  *   held     the acquire returned OK, and the query right after it, sent at TIME, returned NUMBER ms of validity
  *   fence    NUMBER is the fencing token of the hold
  *   valid    a query sent at TIME returned NUMBER ms

@@ -1,11 +1,14 @@
-// Judges the record of a torture run (tests/torture/history.h) with a linearizability checker that others wrote and
-// use, instead of this project's own (tests/torture/check.h). See scripts/judge.sh.
+// Judges the record of a torture run or of simulated worlds (tests/torture/history.h) with a linearizability checker
+// that others wrote and use, instead of this project's own (tests/torture/check.h, tests/simulation/check.c). See
+// scripts/judge.sh.
 //
 // For each resource it asks two questions:
 //
-//	lock     Do the holds have an order in which each begins after the one before has ended? A hold begins between
-//	         the start of its acquire and the query that first promised it, is there at each query that promised
-//	         it, and ends at its release, at the report of its loss or at the end of its promise, or any time later.
+//	lock     Do the holds have an order in which each begins after the one before has ended, except that shared ones
+//	         may be together? A hold begins between the start of its acquire and the query that first promised it,
+//	         is there at each query that promised it, and ends at its release, at the report of its loss or at the
+//	         end of its promise, or any time later. A shared one begins as late and ends as early as it may: this
+//	         leaves most time to others, and sets of readers have too many orders to try.
 //	fencing  Do the tokens have an order in which each is larger than the one before? A token is given between the
 //	         start of its acquire and its arrival.
 //
@@ -28,6 +31,7 @@ const patience = 10 * time.Minute
 
 type hold struct {
 	name, resource          string
+	shared                  bool
 	started, held, promised int64 // 0: not yet
 	ended                   int64 // release or report of the loss, 0: none
 	token                   int64
@@ -35,11 +39,18 @@ type hold struct {
 	queries                 []int64
 }
 
-// What happens to a resource. The lock's state is the name of the hold that it belongs to, "" for none.
+// What happens to a resource. The lock's state is the name of the hold that it belongs to, "[name]", or the sorted
+// names of shared ones, "(name)(name)"; "" for none.
 type step struct {
 	kind  string // begin, promise, end
 	name  string
 	token int64
+}
+
+func with(readers, name string) string {
+	names := append(strings.SplitAfter(readers, ")"), name)
+	sort.Strings(names)
+	return strings.Join(names, "")
 }
 
 var lockModel = porcupine.Model{
@@ -48,11 +59,11 @@ var lockModel = porcupine.Model{
 		holder, asked := state.(string), input.(step)
 		switch asked.kind {
 		case "begin":
-			return holder == "", asked.name
+			return holder == "" || holder[0] == '(' && asked.name[0] == '(', with(holder, asked.name)
 		case "promise":
-			return holder == asked.name, holder
+			return strings.Contains(holder, asked.name), holder
 		}
-		return holder == asked.name, ""
+		return strings.Contains(holder, asked.name), strings.Replace(holder, asked.name, "", 1)
 	},
 }
 
@@ -84,7 +95,7 @@ func (holds record) line(text string) error {
 	}
 	switch event {
 	case "start":
-		of.started = at
+		of.started, of.shared = at, rest == "shared"
 	case "held", "valid":
 		if number <= 0 {
 			break
@@ -117,11 +128,15 @@ func (of *hold) steps() (lock, fencing []porcupine.Operation) {
 	if of.held == 0 || of.end() <= of.held {
 		return // the client was never promised anything
 	}
-	lock = append(lock, porcupine.Operation{Input: step{kind: "begin", name: of.name}, Call: of.started, Return: of.held},
-		porcupine.Operation{Input: step{kind: "end", name: of.name}, Call: of.end(), Return: math.MaxInt64})
+	name, begin, end := "["+of.name+"]", of.started, int64(math.MaxInt64)
+	if of.shared {
+		name, begin, end = "("+of.name+")", of.held, of.end()
+	}
+	lock = append(lock, porcupine.Operation{Input: step{kind: "begin", name: name}, Call: begin, Return: of.held},
+		porcupine.Operation{Input: step{kind: "end", name: name}, Call: of.end(), Return: end})
 	for _, at := range of.queries {
 		if at < of.end() {
-			lock = append(lock, porcupine.Operation{Input: step{kind: "promise", name: of.name}, Call: at, Return: at})
+			lock = append(lock, porcupine.Operation{Input: step{kind: "promise", name: name}, Call: at, Return: at})
 		}
 	}
 	if of.token != 0 {
@@ -161,7 +176,7 @@ func (holds record) judge() int {
 		resources = append(resources, resource)
 	}
 	sort.Strings(resources)
-	status := 0
+	status, judged := 0, 0
 	for _, resource := range resources {
 		for _, question := range []struct {
 			name  string
@@ -169,7 +184,8 @@ func (holds record) judge() int {
 			steps []porcupine.Operation
 		}{{"lock", lockModel, lock[resource]}, {"fencing", fencingModel, fencing[resource]}} {
 			result := porcupine.CheckOperationsTimeout(question.model, question.steps, patience)
-			if question.steps != nil || result != porcupine.Ok {
+			judged += len(question.steps)
+			if result != porcupine.Ok {
 				fmt.Printf("%s of %s: %d steps: %s\n", question.name, resource, len(question.steps), result)
 			}
 			if result == porcupine.Illegal {
@@ -179,6 +195,7 @@ func (holds record) judge() int {
 			}
 		}
 	}
+	fmt.Printf("%d steps of %d resources: status %d\n", judged, len(resources), status)
 	return status
 }
 

@@ -148,33 +148,44 @@ TEST(promoted, extension_counts_when_the_master_has_settled)
 /* Whether the master settles a second after the end of the lock's validity, or before it. */
 static const struct {
     uint32_t at_least_ms;
-    bool settles_later, confirmed;
+    bool extends, settles_later, confirmed;
     int status;
-} kept_releases[] = {
-    {5000, false, true, REDLOCK_OK},
-    {5000, true, true, REDLOCK_NO_QUORUM},
-    {5000, false, false, REDLOCK_NO_QUORUM},
-    {0, true, false, REDLOCK_OK},
+} keepings[] = {
+    {5000, false, false, true, REDLOCK_OK},
+    {5000, false, true, true, REDLOCK_NO_QUORUM},
+    {5000, false, false, false, REDLOCK_NO_QUORUM},
+    {0, false, true, false, REDLOCK_OK},
+    {0, true, false, true, REDLOCK_OK},
+    {0, true, true, true, REDLOCK_NO_QUORUM},
+    {0, true, false, false, REDLOCK_NO_QUORUM},
 };
 
-/* Another client may get the lock from the other master before the end of at_least_ms. */
-TEST_ROWS(promoted, release_that_keeps_the_lock_counts_on_the_only_master, 4)
+/* Another client may get the lock from the other master before the extension's end, or that of at_least_ms. */
+TEST_ROWS(promoted, extension_and_kept_release_count_on_the_only_master, 7)
 {
     name_master(OLD, 1);
     attach_to_sentinels();
-    ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.at_least_ms = kept_releases[_i].at_least_ms)),
-                     REDLOCK_OK);
+    ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.at_least_ms = keepings[_i].at_least_ms)), REDLOCK_OK);
     struct rl_node *node = scene.client->nodes->node;
-    quorum_time end = answer.lock->lease->rules.validity_end;
+    redlock_lock *lock = answer.lock;
+    quorum_time end = lock->lease->rules.validity_end;
     rl_timer_set(&scene.client->core.timers, &node->timer, end); /* no heartbeat: it would judge the marker again */
-    scene.client->nodes->guard->node[0].settled =
-        kept_releases[_i].settles_later ? end + QUORUM_SECOND : end - QUORUM_SECOND;
-    if (!kept_releases[_i].confirmed) {
+    quorum_time settled = keepings[_i].extends ? 0 : end - QUORUM_SECOND;
+    scene.client->nodes->guard->node[0].settled = keepings[_i].settles_later ? end + QUORUM_SECOND : settled;
+    if (!keepings[_i].confirmed) {
         for (unsigned i = SENTINELS; i < 5; i++)
             fake_server_clear_rules(scene.node[i]); /* they answer with an error */
         scene_until(!rl_node_is_confirmed(node, rl_now()));
     }
-    ck_assert_status(scene_release(&answer, &answer.lock), kept_releases[_i].status);
+    if (keepings[_i].extends) {
+        end = lock->lease->rules.validity_end;
+        scene_start_extend(&answer, lock, 0);
+        ck_assert_status(scene_wait(&answer), keepings[_i].status);
+        ck_assert_int_eq(lock->lease->rules.validity_end > end, keepings[_i].status == REDLOCK_OK);
+        scene_release(&answer, &lock);
+    } else {
+        ck_assert_status(scene_release(&answer, &lock), keepings[_i].status);
+    }
     scene.keys_may_stay = true;
 }
 

@@ -262,7 +262,8 @@ static void follow(const struct change *change, struct face *face, struct face *
                    struct outcome *outcome)
 {
     bool is_moved = false;
-    uint64_t again = 0, deadline = test_deadline_ns(4 * REAL_SOON_MS), promoted = 0; /* not before */
+    uint64_t again = 0, deadline = test_deadline_ns(4 * REAL_SOON_MS), began = 0, promoted = 0; /* not before */
+    int64_t validity_ms = 0;                                                                    /* when it began */
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
     real_until(face, change->is_possible(from, to));
@@ -275,6 +276,8 @@ static void follow(const struct change *change, struct face *face, struct face *
         if (change->is_replica ? strcmp(info(to, "role:"), "slave") == 0 : !is_moved)
             promoted = asked;
         if (!is_moved && test_ms_left(again) == 0) {
+            began = test_now_ns();
+            validity_ms = redlock_validity_ms(lock);
             is_moved = change->begin(from, to);
             again = test_deadline_ns(8000);
         }
@@ -283,6 +286,8 @@ static void follow(const struct change *change, struct face *face, struct face *
         outcome->doubles += is_double(other, lock);
         real_turn(face);
     }
+    uint64_t followed = test_now_ns();
+    bool has_key = held_is_on(to, change->on, lock);
     note_longest(&outcome->followed_ms, promoted);
     redlock_node_status status = held_node_status(face, 0);
     ck_assert_int_le(status.quarantine_ms, QUARANTINE_MS);
@@ -300,6 +305,11 @@ static void follow(const struct change *change, struct face *face, struct face *
     } else {
         ck_assert_msg(getenv("REDLOCK_STRICT") == NULL, "the lock is lost"); /* a busy machine fails over slowly */
         outcome->lost++;
+        printf("%s: lost %lld ms after the change began, when the lock had %lld ms; promoted after %lld ms, followed "
+               "after %lld ms; the new master %s: %s\n",
+               change->name, (long long)(atomic_load(&story.lost_ns) - (long long)began) / 1000000,
+               (long long)validity_ms, (long long)(promoted - began) / 1000000, (long long)(followed - began) / 1000000,
+               has_key ? "had its key" : "lacked its key", redlock_loss_name(atomic_load(&story.loss)));
     }
     face_release(face, &lock, &result);
     redlock_lock *second = held_acquire(other, key, REDLOCK_WAIT_MS(REAL_SOON_MS));

@@ -8,6 +8,7 @@
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/fixture.h"
+#include "support/network.h"
 #include "support/process.h"
 #include "support/raw_client.h"
 #include "support/server_program.h"
@@ -66,6 +67,22 @@ static const char *info(size_t server, const char *field)
     return found + strlen(field);
 }
 
+/* Where there is a network, the first server is in a namespace of its own, and all others are in that of the clients. */
+static const char *host_of(size_t server)
+{
+    return server == 0 ? network_host(0) : network_clients(0);
+}
+
+static struct cluster_node_options placed(size_t server, const struct cluster_tls *tls)
+{
+    struct cluster_node_options options = {.tls = tls};
+    if (network_is_made()) {
+        options.host = host_of(server);
+        options.network = server == 0 ? network_owner(0) : 0;
+    }
+    return options;
+}
+
 static bool replica_is_online(size_t server)
 {
     return strstr(info(server, "slave0:"), "state=online");
@@ -96,11 +113,12 @@ static void start_sentinel(struct group *group, unsigned i, size_t master, const
 {
     char *path = fixture_text("%s/%u.conf", temp_dir_path(directory), group->port[i]);
     char *port = port_lines(group->port[i], tls);
-    char *conf = fixture_text("%sunixsocket %s/%u.sock\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %u 2\n"
-                              "sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\n%s%s%s%s",
-                              port, temp_dir_path(directory), group->port[i], temp_dir_path(directory),
-                              cluster_port(cluster, master), password ? "requirepass " : "", password ? password : "",
-                              password ? "\nsentinel sentinel-pass " : "", password ? password : "");
+    char *conf =
+        fixture_text("%sunixsocket %s/%u.sock\nbind %s\ndir %s\nsentinel monitor m %s %u 2\n"
+                     "sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\n%s%s%s%s",
+                     port, temp_dir_path(directory), group->port[i], network_clients(0), temp_dir_path(directory),
+                     host_of(master), cluster_port(cluster, master), password ? "requirepass " : "",
+                     password ? password : "", password ? "\nsentinel sentinel-pass " : "", password ? password : "");
     file_write(path, conf, strlen(conf));
     char *program = fixture_text("%s", server_program()), mode[] = "--sentinel";
     char *const argv[] = {program, path, mode, NULL};
@@ -138,8 +156,10 @@ static void start_groups_with(unsigned count, const char *password, const struct
 {
     static const char *const arguments[] = {"--tls-replication", "yes", NULL};
     struct cluster_node_options nodes[2 * GROUPS] = {{0}};
-    for (unsigned i = 0; i < 2 * count && tls; i++)
-        nodes[i] = (struct cluster_node_options){.tls = tls, .arguments = arguments};
+    for (unsigned i = 0; i < 2 * count; i++) {
+        nodes[i] = placed(i, tls);
+        nodes[i].arguments = tls ? arguments : NULL;
+    }
     cluster = cluster_create(2 * count, &(struct cluster_options){.nodes = nodes});
     directory = temp_dir_make();
     memset(groups, 0, sizeof groups);
@@ -147,7 +167,7 @@ static void start_groups_with(unsigned count, const char *password, const struct
     fixture_register(groups, end_sentinels);
     for (unsigned g = 0; g < count; g++) {
         char *port = fixture_text("%u", cluster_port(cluster, 2 * g));
-        ck_assert(cluster_command(cluster, 2 * g + 1, NULL, 0, "REPLICAOF", "127.0.0.1", port, NULL));
+        ck_assert(cluster_command(cluster, 2 * g + 1, NULL, 0, "REPLICAOF", host_of(2 * g), port, NULL));
         free(port);
         for (unsigned i = 0; i < SENTINELS; i++)
             groups[g].reservation[i] = socket_reserve_port(false, &groups[g].port[i]);
@@ -172,9 +192,9 @@ static const char *list_of(unsigned count, const char *credentials, const char *
     static char text[1024];
     size_t used = 0;
     for (unsigned g = 0; g < count; g++)
-        used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "%ssentinel://%s127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/%s", g ? "," : "", credentials,
-                                 groups[g].port[0], groups[g].port[1], groups[g].port[2], name);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%ssentinel://%s%s:%u,%s:%u,%s:%u/%s", g ? "," : "",
+                                 credentials, network_clients(0), groups[g].port[0], network_clients(0),
+                                 groups[g].port[1], network_clients(0), groups[g].port[2], name);
     return text;
 }
 
@@ -182,7 +202,7 @@ static const char *list_of(unsigned count, const char *credentials, const char *
 static bool is_named(unsigned g, size_t server)
 {
     unsigned named = 0;
-    char *address = fixture_text("127.0.0.1 %u", cluster_port(cluster, server));
+    char *address = fixture_text("%s %u", host_of(server), cluster_port(cluster, server));
     for (unsigned i = 0; i < SENTINELS; i++)
         named += strcmp(ask(groups[g].port[i], NULL, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"), address) == 0;
     free(address);
@@ -191,7 +211,7 @@ static bool is_named(unsigned g, size_t server)
 
 static bool is_led_by(struct face *face, uint32_t node, size_t server)
 {
-    char *name = fixture_text("%s (127.0.0.1:%u)", group_count ? "m" : "{redlock}", cluster_port(cluster, server));
+    char *name = fixture_text("%s (%s)", group_count ? "m" : "{redlock}", cluster_address(cluster, server));
     redlock_node_status status = held_node_status(face, node);
     bool led =
         strcmp(status.name, name) == 0 && strcmp(status.state, "ready") == 0 && strcmp(status.role, "master") == 0;
@@ -410,54 +430,6 @@ TEST(failover, killed_master_of_three_fails_no_acquire)
     real_until(NULL, strcmp(info(2, "role:"), "slave") == 0);
 }
 
-/*
- * The old master hangs, is failed over, and goes on: for some seconds, until its Sentinels make it a replica, it takes
- * writes. One client is cut off from the Sentinels, and still connected to it, or can be. The other follows the failover
- * and gets the lock when the new master has left quarantine.
- */
-TEST(failover, old_master_grants_nothing_to_a_client_that_is_cut_off)
-{
-    redlock_options options = options_of(SHORT_MAX_TTL_MS);
-    options.silence_limit_ms = 60000; /* the connection stays */
-    start_groups(1, NULL);
-    struct delay_proxy *proxy = delay_proxy_start(groups[0].port, SENTINELS);
-    real_note_descriptors();
-    char *through = fixture_text("sentinel://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/m", delay_proxy_port(proxy, 0),
-                                 delay_proxy_port(proxy, 1), delay_proxy_port(proxy, 2));
-    struct face *with = held_open_trusted(_i, list_of(1, "", "m"), &options);
-    struct face *without = held_open_trusted(_i + 1, through, &options);
-    redlock_lock *lock = held_acquire(without, key, NULL), *second = NULL;
-    held_release(without, &lock);
-    cluster_stop(cluster, 0);
-    for (unsigned i = 0; i < SENTINELS; i++)
-        delay_proxy_hold(proxy, i, PROXY_BOTH);
-    real_until(with, is_named(0, 1));
-    cluster_resume(cluster, 0);
-    uint64_t deadline = test_deadline_ns(REAL_SOON_MS);
-    bool beside = false; /* the old master took writes while another had the lock */
-    while (!second && test_ms_left(deadline) > 0) {
-        face_acquire(with, key, REAL_WITH(.ttl_ms = SHORT_MAX_TTL_MS), &second, &result);
-        ck_assert_int_ne(face_acquire(without, key, NULL, &lock, &result), REDLOCK_OK);
-        real_turn(with);
-    }
-    ck_assert_ptr_nonnull(second);
-    while (strcmp(info(0, "role:"), "master") == 0) {
-        ck_assert_int_ne(face_acquire(without, key, NULL, &lock, &result), REDLOCK_OK);
-        beside = beside || strstr(redlock_result_text(&result), "sentinel");
-        real_turn(without);
-        real_turn(with);
-    }
-    if (!beside)
-        fprintf(stderr, "the old master was a replica before the new one left quarantine: nothing is shown\n");
-    face_release(with, &second, &result); /* lost, if this machine was busy */
-    for (unsigned i = 0; i < SENTINELS; i++)
-        delay_proxy_let_go(proxy, i, PROXY_BOTH);
-    real_until(without, is_led_by(without, 0, 1));
-    lock = held_acquire(without, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
-    held_release(without, &lock);
-    free(through);
-}
-
 /* --- Slots of a cluster --- */
 
 REAL_LONG_CASE(slot, real_bare_case, NULL);
@@ -475,12 +447,12 @@ static const char *start_cluster(const struct cluster_tls *tls)
         "--cluster-node-timeout", "2000", tls ? "--tls-cluster" : NULL, "yes", "--tls-replication", "yes", NULL};
     struct cluster_node_options nodes[MASTERS + 1] = {{0}};
     for (unsigned i = 0; i <= MASTERS; i++)
-        nodes[i].tls = tls;
+        nodes[i] = placed(i, tls);
     cluster = cluster_create(MASTERS + 1,
                              &(struct cluster_options){.arguments = arguments, .nodes = nodes, .masters = MASTERS});
     real_note_descriptors();
-    snprintf(list, sizeof list, "cluster%s://127.0.0.1:%u", tls ? "s" : "",
-             cluster_port(cluster, MASTERS)); /* it names the others */
+    snprintf(list, sizeof list, "cluster%s://%s", tls ? "s" : "",
+             cluster_address(cluster, MASTERS)); /* it names the others */
     return list;
 }
 
@@ -617,6 +589,151 @@ TEST(slot, each_obstacle_has_a_finding_that_names_it)
         held_close(face);
         free(alone);
     }
+}
+
+/* --- An old master that takes writes, beside a client that is cut off with it --- */
+
+REAL_CASE(cut, real_bare_case, NULL);
+
+enum who { NO_CLIENT, CUT_OFF, FOLLOWING };
+
+/*
+ * Either the old master and a client are in a network namespace, which is cut off: nobody there hears of the failover. Or
+ * the old master hangs, and goes on after the failover: for some seconds, until its Sentinels make it a replica, it takes
+ * writes, and the client, whose connections to the Sentinels hang, may still be connected to it. The other client
+ * follows the failover and gets the lock when the new master has left quarantine, or keeps it.
+ */
+static const struct scene {
+    bool network; /* needs root */
+    bool cluster;
+    enum who holds; /* the lock before */
+} scenes[] = {
+    {false, false, NO_CLIENT}, {true, false, CUT_OFF},  {true, false, FOLLOWING},
+    {true, true, CUT_OFF},     {true, true, FOLLOWING},
+};
+
+static bool takes_writes(size_t server)
+{
+    char reply[256];
+    return cluster_command(cluster, server, reply, sizeof reply, "SET", "{redlock}:" real_key("probe"), "", NULL) &&
+           strcmp(reply, "OK") == 0;
+}
+
+/* The servers, and the list of the client that is to be cut off, and of the other. */
+static void start_scene(const struct scene *scene, struct delay_proxy **proxy, char **lists)
+{
+    const char *list = scene->cluster ? start_cluster(NULL) : NULL;
+    if (scene
+            ->cluster) /* usually it refuses writes when it has been cut off for as long as makes the others replace it */
+        cluster_command(cluster, 0, NULL, 0, "CONFIG", "SET", "cluster-node-timeout", "600000", NULL);
+    else
+        start_groups(1, NULL);
+    lists[1] = fixture_text("%s", list ? list : list_of(1, "", "m"));
+    if (scene->network) {
+        lists[0] = fixture_text("%s", lists[1]);
+        return;
+    }
+    *proxy = delay_proxy_start(groups[0].port, SENTINELS);
+    lists[0] = fixture_text("sentinel://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/m", delay_proxy_port(*proxy, 0),
+                            delay_proxy_port(*proxy, 1), delay_proxy_port(*proxy, 2));
+    real_note_descriptors();
+}
+
+static void cut_off(struct delay_proxy *proxy, struct face *with, size_t promoted)
+{
+    if (!proxy) {
+        network_cut(0, NETWORK_TO_NODE | NETWORK_FROM_NODE);
+        real_until(with, strcmp(info(promoted, "role:"), "master") == 0);
+        return;
+    }
+    cluster_stop(cluster, 0);
+    for (unsigned i = 0; i < SENTINELS; i++)
+        delay_proxy_hold(proxy, i, PROXY_BOTH);
+    real_until(with, is_named(0, promoted));
+    cluster_resume(cluster, 0);
+}
+
+static void heal(struct delay_proxy *proxy)
+{
+    if (!proxy)
+        network_cut(0, 0);
+    for (unsigned i = 0; i < SENTINELS && proxy; i++)
+        delay_proxy_let_go(proxy, i, PROXY_BOTH);
+}
+
+/* It may still hold the lock. */
+static void refuse_cut_off(struct face *without, redlock_lock *held)
+{
+    redlock_lock *lock = NULL;
+    if (!held || redlock_validity_ms(held) == 0)
+        ck_assert_int_ne(face_acquire(without, key, NULL, &lock, &result), REDLOCK_OK);
+}
+
+TEST_ROWS(cut, old_master_grants_nothing_to_the_client, ROWS(scenes))
+{
+    const struct scene *scene = &scenes[_i];
+    const uint32_t max_ttl_ms = scene->holds == FOLLOWING ? 6000 : SHORT_MAX_TTL_MS;
+    const size_t promoted = scene->cluster ? MASTERS : 1;
+    const char *name = scene->cluster ? TAGGED_KEY : key;
+    const char *why;
+    char *lists[2];
+    struct delay_proxy *proxy = NULL;
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+    if (scene->cluster && !server_program_has(SERVER_CLUSTER_PORT))
+        return;
+    if (scene->network && !network_make(1, &why)) {
+        fprintf(stderr, "not tried: %s\n", why);
+        return;
+    }
+    start_scene(scene, &proxy, lists);
+    redlock_options options = scene->cluster ? tagged_options(max_ttl_ms) : options_of(max_ttl_ms);
+    options.silence_limit_ms = 60000; /* the connection stays */
+    struct face *with = held_open_trusted(_i, lists[1], &options);
+    if (scene->network)
+        network_enter(0);
+    struct face *without = held_open_trusted(scene->network ? BLOCKING_FACE : _i + 1, lists[0], &options);
+    if (scene->network)
+        network_enter(NETWORK_CLIENTS);
+
+    struct face *holder = scene->holds == FOLLOWING ? with : without;
+    redlock_lock *before = held_acquire(holder, key, &acquire), *after = NULL;
+    if (scene->holds == NO_CLIENT)
+        held_release(holder, &before);
+    long long written = 0;
+    real_until(holder, has_all(promoted, 0, &written));
+    cut_off(proxy, with, promoted);
+    uint64_t deadline = test_deadline_ns(3 * REAL_SOON_MS);
+    while (scene->holds == FOLLOWING ? cluster_integer(cluster, 0, "EXISTS", name, NULL) == 1 : !after) {
+        ck_assert_int_gt(test_ms_left(deadline), 0);
+        if (scene->holds != FOLLOWING && face_acquire(with, key, NULL, &after, &result) == REDLOCK_OK)
+            ck_assert(!before || redlock_validity_ms(before) == 0);
+        refuse_cut_off(without, scene->holds == CUT_OFF ? before : NULL);
+        real_turn(with);
+    }
+    bool beside = takes_writes(0); /* and it has not the key any more */
+    for (deadline = test_deadline_ns(SHORT_MAX_TTL_MS); test_ms_left(deadline) > 0;) {
+        refuse_cut_off(without, NULL);
+        beside = beside || takes_writes(0);
+        real_turn(with);
+    }
+    ck_assert(beside || !scene->network);
+    if (!beside)
+        fprintf(stderr, "the old master was a replica before the new one left quarantine: nothing is shown\n");
+    if (scene->holds == FOLLOWING && !held_is_lost(&story)) /* a busy machine fails over slowly */
+        ck_assert(held_is_on(promoted, name, before));
+    ck_assert(scene->holds != CUT_OFF || held_is_lost(&story));
+
+    if (before)
+        face_release(holder, &before, &result);
+    if (after)
+        face_release(with, &after, &result);
+    heal(proxy);
+    real_until(without, is_led_by(without, 0, promoted));
+    redlock_lock *lock = held_acquire(without, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
+    held_release(without, &lock);
+    free(lists[0]);
+    free(lists[1]);
 }
 
 /* --- Sentinels that are of no use --- */

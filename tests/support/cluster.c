@@ -278,8 +278,11 @@ static void take_slots(struct cluster *cluster, size_t node, size_t part, size_t
 
 static void meet(struct cluster *cluster, size_t node, size_t other)
 {
-    char *port = fixture_text("%u", cluster->nodes[other].port), *bus = fixture_text("%u", cluster->nodes[other].bus);
-    cluster_command(cluster, node, NULL, 0, "CLUSTER", "MEET", "127.0.0.1", port, bus, NULL);
+    const struct node *met = &cluster->nodes[other];
+    char *host = fixture_text("%.*s", (int)(strrchr(met->address, ':') - met->address), met->address);
+    char *port = fixture_text("%u", met->port), *bus = fixture_text("%u", met->bus);
+    cluster_command(cluster, node, NULL, 0, "CLUSTER", "MEET", host, port, bus, NULL);
+    free(host);
     free(port);
     free(bus);
 }

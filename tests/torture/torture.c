@@ -15,13 +15,13 @@
  */
 #include "check.h"
 #include "history.h"
-#include "network.h"
 
 #include "rules/random.h"
 #include "support/clock.h"
 #include "support/cluster.h"
 #include "support/delay_proxy.h"
 #include "support/fixture.h"
+#include "support/network.h"
 #include "support/process.h"
 #include "support/raw_client.h"
 #include "support/server_program.h"

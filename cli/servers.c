@@ -30,7 +30,7 @@ enum { READY_WITHIN_MS = 20000, GONE_WITHIN_MS = 5000, LOOK_MS = 10, ADDRESS_SIZ
 
 /* The parts of a node. The first server is its master. Behind Sentinel a replica and the Sentinels follow; in a cluster
  * two other masters and a replica of the first, which has the slot of {redlock}. */
-enum { REPLICA = 1, FIRST_SENTINEL = 2, SENTINEL_PARTS = 5, CLUSTER_MASTERS = 3, CLUSTER_PARTS = 4 };
+enum { REPLICA = 1, FIRST_SENTINEL = 2, SENTINELS = 3, SENTINEL_PARTS = 5, CLUSTER_MASTERS = 3, CLUSTER_PARTS = 4 };
 
 static const unsigned parts_of[] = {1, SENTINEL_PARTS, CLUSTER_PARTS};
 
@@ -151,7 +151,7 @@ static bool is_sentinel(const struct cli_servers *servers, const struct server *
 static void execute(const char *program, const struct cli_servers *servers, const struct server *server)
 {
     char port[16], master[16], configuration[32], nodes_conf[32];
-    const char *more[6] = {NULL};
+    const char *more[7] = {NULL};
 
     snprintf(port, sizeof(port), "%u", server->port);
     snprintf(master, sizeof(master), "%u", server[-(int)server->part].port);
@@ -161,16 +161,19 @@ static void execute(const char *program, const struct cli_servers *servers, cons
         execlp(program, program, configuration, "--sentinel", (char *)NULL);
         return;
     }
-    if (servers->kind == CLI_SERVERS_SENTINEL && server->part == REPLICA)
-        memcpy(more, (const char *[]){"--replicaof", "127.0.0.1", master}, 3 * sizeof(*more));
+    if (servers->kind == CLI_SERVERS_SENTINEL) /* there is no directory for a file with the data */
+        memcpy(more,
+               (const char *[]){"--repl-diskless-sync", "yes", "--repl-diskless-load", "swapdb",
+                                server->part == REPLICA ? "--replicaof" : NULL, "127.0.0.1", master},
+               7 * sizeof(*more));
     if (servers->kind == CLI_SERVERS_CLUSTER)
         memcpy(more,
                (const char *[]){"--cluster-enabled", "yes", "--cluster-config-file", nodes_conf,
                                 "--cluster-node-timeout", "2000"},
-               sizeof(more));
+               6 * sizeof(*more));
     execlp(program, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize",
-           "no", "--loglevel", "notice", "--logfile", "", more[0], more[1], more[2], more[3], more[4], more[5],
-           (char *)NULL);
+           "no", "--loglevel", "notice", "--logfile", "", "--repl-diskless-sync-delay", "0", more[0], more[1], more[2],
+           more[3], more[4], more[5], more[6], (char *)NULL);
 }
 
 /* In its own session, so that an interrupt at the terminal reaches only the user's command. */
@@ -261,7 +264,7 @@ static void list(struct cli_servers *servers)
     }
 }
 
-static bool start_all(struct cli_servers *servers)
+static bool prepare_all(struct cli_servers *servers)
 {
     for (unsigned i = 0; i < servers->count; i++) {
         struct server *server = &servers->server[i];
@@ -269,10 +272,17 @@ static bool start_all(struct cli_servers *servers)
         if (server->log < 0 || !reserve_port(server, servers->kind == CLI_SERVERS_CLUSTER))
             return false;
     }
-    for (unsigned i = 0; i < servers->count; i++)
-        if (!start(servers, &servers->server[i], i / parts_of[servers->kind] + 1))
-            return false;
     list(servers);
+    return true;
+}
+
+/* The Sentinels, or all others. */
+static bool start_all(struct cli_servers *servers, bool sentinels)
+{
+    for (unsigned i = 0; i < servers->count; i++)
+        if (is_sentinel(servers, &servers->server[i]) == sentinels &&
+            !start(servers, &servers->server[i], i / parts_of[servers->kind] + 1))
+            return false;
     return true;
 }
 
@@ -399,28 +409,67 @@ static void say_last_words(const struct cli_servers *servers, const struct serve
 static struct server *find_dead(struct cli_servers *servers)
 {
     for (unsigned i = 0; i < servers->count; i++)
-        if (waitpid(servers->server[i].pid, NULL, WNOHANG) == servers->server[i].pid) {
+        if (servers->server[i].pid > 0 && waitpid(servers->server[i].pid, NULL, WNOHANG) == servers->server[i].pid) {
             servers->server[i].pid = 0;
             return &servers->server[i];
         }
     return NULL;
 }
 
-/* They are new, so no lock can be held on them: they can be trusted. */
-static int trust(struct cli_servers *servers, redlock_client *client)
+static bool log_has(const struct server *server, const char *text, unsigned times)
+{
+    char log[16384];
+    ssize_t length = pread(server->log, log, sizeof(log) - 1, 0);
+    const char *at = log;
+
+    log[length > 0 ? length : 0] = '\0';
+    while (times > 0 && (at = strstr(at, text)) != NULL) {
+        at += strlen(text);
+        times--;
+    }
+    return times == 0;
+}
+
+/* A Sentinel hears of a replica from its master, every ten seconds: the replica is there before the first time. It fails
+ * nothing over before it knows the replica and the other Sentinels. */
+static bool is_joined(const struct cli_servers *servers, const struct server *server)
+{
+    if (servers->kind != CLI_SERVERS_SENTINEL || server->part < REPLICA || server->pid <= 0)
+        return true;
+    if (server->part == REPLICA)
+        return log_has(server, " sync: Finished with success", 1);
+    return log_has(server, " +slave slave ", 1) && log_has(server, " +sentinel sentinel ", SENTINELS - 1);
+}
+
+static bool are_joined(const struct cli_servers *servers)
+{
+    for (unsigned i = 0; i < servers->count; i++)
+        if (!is_joined(servers, &servers->server[i]))
+            return false;
+    return true;
+}
+
+/* Until those that were started know each other and, with a client, are trusted: they are new, so no lock can be held on
+ * them. */
+static int await_all(struct cli_servers *servers, redlock_client *client)
 {
     redlock_result result;
     struct server *dead;
+    bool trusted = client == NULL;
 
     for (int waited_ms = 0; waited_ms < READY_WITHIN_MS; waited_ms += LOOK_MS) {
-        redlock_trust(client, NULL, &result);
-        if (result.granted == servers->nodes_count)
+        if (!trusted) {
+            redlock_trust(client, NULL, &result);
+            trusted = result.granted == servers->nodes_count;
+        }
+        if (trusted && are_joined(servers))
             return CLI_OK;
         if ((dead = find_dead(servers)) != NULL)
             return say_last_words(servers, dead), CLI_SYSTEM;
         pause_a_moment();
     }
-    cli_say("the servers were not ready after %d s: %s", READY_WITHIN_MS / 1000, redlock_result_text(&result));
+    cli_say("the servers were not ready after %d s: %s", READY_WITHIN_MS / 1000,
+            trusted ? "a replica or the Sentinels did not find the others" : redlock_result_text(&result));
     return CLI_SYSTEM;
 }
 
@@ -440,7 +489,7 @@ static int await(struct cli_servers *servers)
         cli_say("%s", redlock_result_text(&result));
         return CLI_SYSTEM;
     }
-    int status = trust(servers, client);
+    int status = await_all(servers, client);
     redlock_close(&client, NULL, NULL);
     return status;
 }
@@ -464,7 +513,11 @@ int cli_servers_start(unsigned count, enum cli_servers_kind kind, const char *pr
             (struct server){.part = i % parts, .configuration = -1, .port_holder = -1, .bus_holder = -1, .log = -1};
     if (!make_directory(made))
         status = CLI_SYSTEM;
-    else if (!find_program(made, choose_program(program)) || !start_all(made))
+    else if (!find_program(made, choose_program(program)) || !prepare_all(made) || !start_all(made, false))
+        status = fail("cannot start a server");
+    if (status == CLI_OK)
+        status = await_all(made, NULL);
+    if (status == CLI_OK && !start_all(made, true))
         status = fail("cannot start a server");
     if (status == CLI_OK)
         status = await(made);

@@ -152,10 +152,10 @@ launch() {
   disown # or the shell would report its end
 }
 
-# Waits until the server is ready; status 1: it failed. Reads its log: on its port another server may answer.
-await_ready() {
+# Waits until the server is ready, or has written the words; status 1: it failed. Reads its log: on its port another server may answer.
+await_ready() { # process [pattern]
   local node=$1 deadline=$((SECONDS + ready_within_s))
-  until grep -qiE 'ready to accept connections|\+monitor master' "$node/log"; do
+  until grep -qiE "${2:-ready to accept connections|\+monitor master}" "$node/log"; do
     kill -0 "$(cat "$node/pid")" 2>/dev/null || return 1
     ((SECONDS <= deadline)) || return 1
     sleep 0.01
@@ -164,7 +164,7 @@ await_ready() {
 
 start_on_port() { # node port
   local words=("$server" --port "$2" --bind 127.0.0.1 --dir "$1" --daemonize no --save '' --appendonly no
-    "${redis_arguments[@]}" --loglevel notice --logfile '')
+    --repl-diskless-sync-delay 0 "${redis_arguments[@]}" --loglevel notice --logfile '')
   case ${1##*/} in
     member-*) words+=(--cluster-enabled yes --cluster-node-timeout 2000) ;;
     server-2) words+=(--replicaof 127.0.0.1 "$(cat "${1%/*}/server-1/port")") ;;
@@ -176,7 +176,8 @@ start_on_port() { # node port
   printf '%s\n' "$2" >"$1/port"
   printf '%q ' "${words[@]}" >"$1/command"
   launch "$1" "${words[@]}"
-  await_ready "$1"
+  # A Sentinel hears of a replica from the master, every ten seconds: the replica is there before it starts.
+  await_ready "$1" && { [ "${1##*/}" != server-2 ] || await_ready "$1" 'sync: Finished with success'; }
 }
 
 configure_sentinel() { # process port
@@ -285,17 +286,17 @@ owner_of() { # node: its id and port
 ask_sentinel() { # node word...
   local node=$1
   shift
-  "$(server_client)" -p "$(cat "$node/sentinel-1/port")" SENTINEL "$@" "m${node##*/}"
+  "$(server_client)" -p "$(cat "$node/${sentinel:-sentinel-1}/port")" SENTINEL "$@" "m${node##*/}"
 }
 
 # Until the Sentinels know the replica and each other, they fail nothing over.
 await_sentinels() { # node
-  local deadline=$((SECONDS + ready_within_s)) state
-  while true; do
-    state=$(ask_sentinel "$1" MASTER | paste -sd ' ')
-    case $state in *'num-slaves 1 num-other-sentinels 2 '*) return ;; esac
-    ((SECONDS <= deadline)) || die "the Sentinels of node ${1##*/} do not find each other"
-    sleep 0.1
+  local deadline=$((SECONDS + ready_within_s)) sentinel
+  for sentinel in sentinel-{1..3}; do
+    until [[ $(ask_sentinel "$1" MASTER | paste -sd ' ') = *'num-slaves 1 num-other-sentinels 2 '* ]]; do
+      ((SECONDS <= deadline)) || die "the Sentinels of node ${1##*/} do not find each other"
+      sleep 0.1
+    done
   done
 }
 

@@ -1,7 +1,10 @@
 /* redlock local: temporary nodes that CMD finds in its environment. They end with CMD, however it ends. */
 #include "scene.h"
 
+#include "support/bytes.h"
 #include "support/clock.h"
+#include "support/raw_client.h"
+#include "support/resp.h"
 #include "support/server_program.h"
 #include "support/temp_dir.h"
 
@@ -46,6 +49,37 @@ TEST_ROWS(no_nodes, its_nodes_can_be_groups, ROWS(kinds))
                       kinds[_i].option, kinds[_i].nodes, kinds[_i].descriptor),
         "ran\n");
     program_refuses(program_run("local --sentinel --cluster -- true"), USAGE, "exclude each other");
+}
+
+/* What the Sentinel on this port replies has the words. */
+static bool says(uint16_t port, const char *subcommand, const char *words)
+{
+    const struct raw_client_place place = {.host = "127.0.0.1", .port = port};
+    const struct resp_argument argv[] = {resp_argument_of("SENTINEL"), resp_argument_of(subcommand),
+                                         resp_argument_of("m1")};
+    struct bytes reply = {0};
+    bool replied = raw_client_ask(&place, test_deadline_ns(PROGRAM_SOON_MS), 3, argv, &reply);
+    bytes_append(&reply, "", 1);
+    bool found = replied && strstr(reply.data, words);
+    bytes_free(&reply);
+    return found;
+}
+
+/* Of its processes the first is the master. */
+TEST(no_nodes, its_sentinels_fail_over_a_master_that_is_killed_at_once)
+{
+    struct program *program = program_start(
+        "local -n 1 --sentinel -- sh -c 'IFS=:,/; set -- $REDLOCK_NODES; echo a=$5. b=$7. c=$9.; sleep 600'");
+    const int port[] = {program_number(program, "a="), program_number(program, "b="), program_number(program, "c=")};
+    ck_assert_uint_eq(program_children(program_pid(program), children, ROWS(children)), 6);
+    for (size_t i = 0; i < ROWS(port); i++) {
+        ck_assert(says((uint16_t)port[i], "MASTER", "num-slaves\r\n$1\r\n1\r"));
+        ck_assert(says((uint16_t)port[i], "MASTER", "num-other-sentinels\r\n$1\r\n2\r"));
+    }
+    kill(children[0], SIGKILL);
+    real_until(NULL, says((uint16_t)port[0], "MASTER", "config-epoch\r\n$1\r\n1\r"));
+    program_terminates(program);
+    check_that_servers_end();
 }
 
 TEST(no_nodes, it_exits_as_its_command_does)

@@ -69,8 +69,11 @@ grep -qx input "$work/out" || die "the command of run did not get its input"
 # Behind Sentinel. The present master is what is failed over and killed.
 if server_client >/dev/null; then
   eval "$("$nodes" start -n 1 --sentinel --dir "$dir" --quiet)"
-  [[ $REDLOCK_NODES =~ ^sentinel://127.0.0.1:([0-9]+),127.0.0.1:[0-9]+,127.0.0.1:[0-9]+/m1$ ]] || die "one node was asked for, not: $REDLOCK_NODES"
-  sentinel=${BASH_REMATCH[1]}
+  [[ $REDLOCK_NODES =~ ^sentinel://127.0.0.1:([0-9]+),127.0.0.1:([0-9]+),127.0.0.1:([0-9]+)/m1$ ]] || die "one node was asked for, not: $REDLOCK_NODES"
+  for sentinel in "${BASH_REMATCH[@]:1}"; do
+    state=$("$(server_client)" -p "$sentinel" SENTINEL MASTER m1 | paste -sd ' ')
+    [[ $state = *'num-slaves 1 num-other-sentinels 2 '* ]] || die "a Sentinel does not know the replica or the others yet: $state"
+  done
   master() { "$(server_client)" -p "$sentinel" SENTINEL GET-MASTER-ADDR-BY-NAME m1 | paste -sd :; }
   first=$(master)
   $REDLOCK_NODE_CONTROL failover 1

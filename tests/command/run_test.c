@@ -612,7 +612,7 @@ TEST(shared_nodes, front_that_was_stopped_for_long_knows_the_end_of_validity)
 
 TEST(shared_nodes, closed_standard_error_does_not_keep_it_from_ending_the_group)
 {
-    struct program *program = program_shell("{ $R run " NAME " -- sh -c '%s' 2>&1 >&3 3>&- | true; } 3>&1", family);
+    struct program *program = program_shell("{ $R run --ttl 3s " NAME " -- sh -c '%s' 2>&1 >&3 3>&- | true; } 3>&1", family);
     pid_t child = program_number(program, "child=");
     ck_assert_int_eq(kill(program_number(program, "holder="), SIGKILL), 0);
     ck_assert(program_soon_gone(child));
@@ -721,7 +721,7 @@ static const struct {
 TEST_ROWS(shared_nodes, loss_of_a_majority_ends_the_command_and_of_a_minority_does_not, ROWS(strikes))
 {
     struct program *program =
-        run_script("--ttl 5s --grace 2s --timeout 1s", /* the traps run on a busy machine, too */
+        run_script("--ttl 3s --grace 1s --timeout 700ms", /* the traps run on a busy machine, too */
                    "trap \"echo ended; exit 0\" TERM; trap \"echo done; exit 0\" USR1; echo ready; "
                    "while :; do sleep 0.02; done");
     program_shows(program, "ready");

@@ -14,15 +14,18 @@
 
 #include "src/client/client.h"
 #include "src/client/loop_thread.h"
+#include "support/file.h"
 
 static struct answer answer;
 static redlock_result result;
 static redlock_lock *lock;
+static size_t most_descriptors; /* in a forked child, after the end of its parent's client */
 
 static void three_nodes(void)
 {
     scene_begin(3);
     lock = NULL;
+    most_descriptors = SIZE_MAX;
 }
 
 /* --- Functions that must refuse --- */
@@ -333,6 +336,20 @@ static unsigned in_child_with_descriptor(void)
     return (unsigned)(redlock_close_async(&scene.client, NULL, scene_completed, NULL) != REDLOCK_OK || scene.client);
 }
 
+/* It goes on with a client of its own. */
+static unsigned in_child_with_a_client_of_its_own(void)
+{
+    redlock_options options = scene.options;
+    redlock_lock *none = NULL, *own = NULL;
+    options.log = NULL;
+    unsigned wrong = scene.connected ? in_child_blocking() : in_child_asynchronous();
+    wrong |= (unsigned)(redlock_connect(scene_list(), &options, &scene.client, &result) != REDLOCK_OK) << 20;
+    wrong |= (unsigned)(redlock_acquire(scene.client, "stock", NULL, &none, NULL) != REDLOCK_HELD) << 21;
+    wrong |= (unsigned)(redlock_acquire(scene.client, "own", NULL, &own, NULL) != REDLOCK_OK) << 22;
+    wrong |= (unsigned)(redlock_release(&own, NULL, NULL) != REDLOCK_OK) << 23;
+    return wrong | (unsigned)(redlock_close(&scene.client, NULL, NULL) != REDLOCK_OK) << 24;
+}
+
 enum { WRONG = 1, AT_WORK = 2 };
 
 /* A fork copies another thread's work half done. So in the child the client's thread must have been asleep. */
@@ -347,6 +364,7 @@ static void run_in_child(unsigned (*child)(void))
     if (was_at_work())
         _exit(AT_WORK);
     unsigned valid = redlock_validity_ms(lock) != 0, wrong = child() | valid << 15;
+    wrong |= (unsigned)(file_open_descriptors() > most_descriptors) << 16;
     if (wrong == 0 && test_allocator_live(allocator) == 0)
         _exit(0);
     fprintf(stderr, "wrong in the child: %#x, %zu blocks are left\n", wrong, test_allocator_live(allocator));
@@ -360,10 +378,8 @@ static unsigned requests(void)
            scene_count_all(SENT_UNDO);
 }
 
-/* quiet: no request of the parent is in flight, so every one that arrives is the child's. */
-static void assert_child_is_harmless(unsigned (*child)(void), bool quiet)
+static void assert_child_is_right(unsigned (*child)(void))
 {
-    unsigned before = requests();
     int status;
     do {
         pid_t pid = scene_fork();
@@ -373,6 +389,13 @@ static void assert_child_is_harmless(unsigned (*child)(void), bool quiet)
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     } while (WIFEXITED(status) && WEXITSTATUS(status) == AT_WORK);
     ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+}
+
+/* quiet: no request of the parent is in flight, so every one that arrives is the child's. */
+static void assert_child_is_harmless(unsigned (*child)(void), bool quiet)
+{
+    unsigned before = requests();
+    assert_child_is_right(child);
     if (quiet)
         ck_assert_uint_eq(requests(), before);
     for (unsigned i = 0; i < scene.nodes; i++) {
@@ -474,6 +497,18 @@ TEST(thread_and_process, a_forked_child_that_runs_the_loop_takes_nothing_from_it
     ck_assert_status(scene_wait(&written), REDLOCK_OK);
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
     assert_nothing_came_twice();
+}
+
+/* Each node has accepted one connection, and keeps it. */
+TEST_ROWS(thread_and_process, a_forked_child_frees_the_client_and_makes_one_of_its_own, 2)
+{
+    allocator = scene_count_memory();
+    most_descriptors = file_open_descriptors() + scene.nodes;
+    _i ? scene_connect() : scene_attach();
+    lock = scene_lock("stock");
+    scene_wait_for_sent_to(0, scene.nodes, SENT_SET, 1);
+    assert_child_is_right(in_child_with_a_client_of_its_own);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
 }
 
 static pid_t forked;

@@ -742,7 +742,7 @@ static uint64_t thread_ns(void)
 }
 
 /* Also readers, which are all in the first waiter's turn. */
-TEST_ROWS(crowd, thousands_of_waiters_end_in_turns_that_are_short, 2 * CROWD_ENDS)
+TEST_LONG_ROWS(crowd, thousands_of_waiters_end_in_turns_that_are_short, 2 * CROWD_ENDS)
 {
     static redlock_cancellation *own[MANY];
     enum crowd_end how = (enum crowd_end)(_i / 2);

@@ -41,6 +41,7 @@ static void hold_distant_locks(int i)
     for (int n = 0; n < DISTANT_LOCKS; n++) {
         snprintf(key, sizeof key, real_key("distant%d"), n);
         locks[n] = held_acquire(face, key, NULL);
+        ck_assert_uint_ge(result.elapsed_us, 2 * ONE_WAY_US); /* the proxy delays */
     }
     face_idle(face, 1000 * real_setting("REDLOCK_HOLD_SECONDS", 2 * DISTANT_TTL_MS / 1000));
     for (int n = 0; n < DISTANT_LOCKS; n++)

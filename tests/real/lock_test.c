@@ -153,21 +153,4 @@ TEST_ROWS(lock, an_adopted_lock_is_renewed_until_its_token_is_released, FACES)
     real_status(face_release(second, &lock, &result), REDLOCK_LOST, &result);
 }
 
-/* --- Waiters --- */
-
-TEST(lock, a_query_counts_live_waiters)
-{
-    struct face *face = real_open(_i);
-    struct waiter waiter;
-    redlock_state state;
-    redlock_lock *lock = held_acquire(face, key, NULL);
-    waiter_start(&waiter, real_open(BLOCKING_FACE), key, *REAL_WITH(.shared = 0));
-    clients_await_waiters(face, key, 1);
-    cluster_integer(cluster, 0, "ZADD", real_key("lock") ":redlock:queue", "1", "dead", NULL);
-    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
-    ck_assert_uint_eq(state.waiters, 1);
-    held_release(face, &lock);
-    waiter_finish_and_release(&waiter);
-}
-
 REAL_PROGRAM("real_lock")

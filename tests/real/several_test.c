@@ -253,41 +253,4 @@ TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
         ck_assert_uint_lt(least_ns[i], 900000000); /* without a notification the next look comes a second later */
 }
 
-/* --- Any of them --- */
-
-REAL_CASE(any, real_bare_case, NULL);
-
-TEST_ROWS(any, the_first_free_lock_is_acquired_and_nothing_is_left_on_the_others, FACES)
-{
-    struct face *face = clients_open(_i), *other = clients_open(BLOCKING_FACE);
-    redlock_acquire_options options = *REAL_WITH(.any = 1, .wait_ms = REAL_SOON_MS);
-    redlock_lock *first = take(other, "a"), *second = take(other, "b"), *lock;
-    struct waiter waiter;
-    real_status(acquire(face, "abc", options, &lock), REDLOCK_OK, &result);
-    ck_assert_str_eq(redlock_lock_resource(lock, NULL), C);
-    held_release(face, &lock);
-    waiter_start(&waiter, other, A, *REAL_WITH(.any = 1, .also = &(redlock_name){B, 0}, .also_count = 1));
-    clients_await_waiters(other, A, 1);
-    clients_await_waiters(other, B, 1);
-    held_release(other, &second);
-    waiter_finish(&waiter);
-    ck_assert_str_eq(redlock_lock_resource(waiter.lock, NULL), B);
-    waiter_release(&waiter);
-    held_release(other, &first);
-    real_status(acquire(face, "abc", options, &lock), REDLOCK_OK, &result); /* all are free */
-    redlock_lock *rest[2];
-    const char *others = strcmp(redlock_lock_resource(lock, NULL), A) == 0   ? "bc"
-                         : strcmp(redlock_lock_resource(lock, NULL), B) == 0 ? "ac"
-                                                                             : "ab";
-    for (unsigned i = 0; i < 2; i++)
-        real_status(acquire(other, (char[]){others[i], '\0'}, *REAL_WITH(.wait_ms = REAL_SOON_MS), &rest[i]),
-                    REDLOCK_OK, &result);
-    held_refuse(face, A,
-                REAL_WITH(.any = 1, .also = &(redlock_name){B, 0}, .also_count = 1, .reentry = REDLOCK_REENTRY_NEVER),
-                REDLOCK_HELD);
-    held_release(face, &lock);
-    held_release(other, &rest[0]);
-    held_release(other, &rest[1]);
-}
-
 REAL_PROGRAM("several")

@@ -1,12 +1,10 @@
-/* Small fixtures: clean-up, failed checks, processes, temporary directories, the failing allocator, RESP. */
+/* Small fixtures: clean-up, failed checks, the failing allocator. */
 #define _GNU_SOURCE
 #include "support/fixture.h"
 
 #include "support/allocator.h"
 #include "support/clock.h"
-#include "support/file.h"
 #include "support/process.h"
-#include "support/resp.h"
 #include "support/temp_dir.h"
 #include "support/test.h"
 
@@ -109,25 +107,6 @@ TEST_ROWS(fixtures, a_test_that_dies_leaves_nothing, 3)
     close(ends[1]);
 }
 
-TEST(fixtures, a_removed_directory_takes_its_files_along)
-{
-    size_t descriptors = file_open_descriptors();
-    struct temp_dir *dir = temp_dir_make();
-    char *path = fixture_text("%s", temp_dir_path(dir));
-    char *file = fixture_text("%s/file", path);
-    struct bytes content = {0};
-    file_write(file, "some\0text", 9);
-    ck_assert(file_read(file, &content));
-    ck_assert_uint_eq(content.length, 9);
-    ck_assert_mem_eq(content.data, "some\0text", 10);
-    temp_dir_remove(dir);
-    ck_assert_int_eq(access(path, F_OK), -1);
-    ck_assert_uint_eq(file_open_descriptors(), descriptors);
-    bytes_free(&content);
-    free(file);
-    free(path);
-}
-
 /* --- Failed checks --- */
 
 static void *sleep_long(void *unused)
@@ -178,26 +157,6 @@ TEST_ROWS(fixtures, a_failure_without_forks_is_printed_however_the_program_ends,
     free(command);
 }
 
-/* --- Processes --- */
-
-/* A child process must not inherit the signal settings that the test has changed. */
-TEST(fixtures, a_process_starts_with_default_signals_and_in_a_group_of_its_own)
-{
-    char shell[] = "sh", option[] = "-c", script[] = "while :; do read -r line; done < /dev/zero";
-    char *argv[] = {shell, option, script, NULL};
-    struct process process;
-    sigset_t blocked;
-    signal(SIGTERM, SIG_IGN);
-    sigfillset(&blocked);
-    sigprocmask(SIG_BLOCK, &blocked, NULL);
-    ck_assert(process_start(&process, &(struct process_options){.argv = argv}));
-    ck_assert_int_eq(getpgid(process.pid), process.pid);
-    process_signal(&process, SIGTERM);
-    ck_assert(process_wait(&process, test_deadline_ns(SOON_MS)));
-    sigprocmask(SIG_UNBLOCK, &blocked, NULL);
-    signal(SIGTERM, SIG_DFL);
-}
-
 /* --- The failing allocator --- */
 
 TEST(fixtures, the_allocator_counts_and_lists_what_is_live)
@@ -241,44 +200,6 @@ TEST_ROWS(fixtures, the_kth_allocation_fails_alone_or_with_all_after_it, 2)
     ck_assert_uint_eq(test_allocator_failures(allocator), _i == 0 ? 1 : 3);
     ck_assert_uint_eq(test_allocator_allocations(allocator), 6);
     test_allocator_free(allocator);
-}
-
-/* --- RESP --- */
-
-TEST(fixtures, commands_and_replies_are_incomplete_until_the_last_byte)
-{
-    static const char command[] = "*2\r\n$3\r\nGET\r\n$3\r\n\r\n\0\r\n";
-    static const char reply[] = "*3\r\n:12\r\n*2\r\n$-1\r\n$0\r\n\r\n-ERR x\r\n";
-    struct resp_command *parsed;
-    struct bytes text = {0};
-    size_t used;
-    for (size_t length = 0; length < sizeof command - 1; length++)
-        ck_assert_int_eq(resp_parse_command(command, length, &used, &parsed), RESP_INCOMPLETE);
-    ck_assert_int_eq(resp_parse_command(command, sizeof command - 1, &used, &parsed), RESP_WHOLE);
-    ck_assert_uint_eq(used, sizeof command - 1);
-    ck_assert(resp_command_is(parsed, "get"));
-    ck_assert_mem_eq(parsed->argv[1].data, "\r\n\0", 4);
-    free(parsed);
-    for (size_t length = 0; length < sizeof reply - 1; length++)
-        ck_assert_int_eq(resp_parse_reply(reply, length, &used), RESP_INCOMPLETE);
-    ck_assert_int_eq(resp_parse_reply("\001\r\n", 3, &used), RESP_MALFORMED);
-    ck_assert_int_eq(resp_parse_reply(reply, sizeof reply - 1, &used), RESP_WHOLE);
-    ck_assert_uint_eq(used, sizeof reply - 1);
-    resp_reply_text(reply, used, &text);
-    bytes_append(&text, "", 1);
-    ck_assert_str_eq(text.data, "12\n(nil)\n\n-ERR x");
-    bytes_free(&text);
-}
-
-TEST(fixtures, malformed_commands_are_rejected)
-{
-    static const char *const malformed[] = {"PING\r\n",     "*x\r\n",        "*-1\r\n",           "*0\r\n",
-                                            "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*1\r\n$1\r\nab\r\n"};
-    struct resp_command *parsed;
-    size_t used;
-    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
-        ck_assert_msg(resp_parse_command(malformed[i], strlen(malformed[i]), &used, &parsed) == RESP_MALFORMED, "%s",
-                      malformed[i]);
 }
 
 TEST_PROGRAM("fixtures")

@@ -96,10 +96,10 @@ static enum resp_progress receive_reply(int fd, struct bytes *in, size_t *used, 
 }
 
 /* Returns NULL if a complete reply of *used bytes has been read; otherwise the text that stands for it. */
-static const char *read_reply(struct raw_client *client, unsigned timeout_ms, size_t *used)
+static const char *read_reply(struct raw_client *client, size_t *used)
 {
     client->text.length = 0;
-    switch (receive_reply(client->fd, &client->in, used, test_deadline_ns(timeout_ms))) {
+    switch (receive_reply(client->fd, &client->in, used, test_deadline_ns(TIMEOUT_MS))) {
     case RESP_WHOLE:
         return NULL;
     case RESP_MALFORMED:
@@ -110,24 +110,19 @@ static const char *read_reply(struct raw_client *client, unsigned timeout_ms, si
     return errno == 0 ? "<end>" : errno == ETIMEDOUT ? "<silence>" : "<reset>";
 }
 
-const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_ms)
+const char *raw_client_reply(struct raw_client *client)
 {
     size_t used;
-    const char *instead = read_reply(client, timeout_ms, &used);
+    const char *instead = read_reply(client, &used);
     if (instead)
         return instead;
     resp_reply_text(client->in.data, used, &client->text);
     return take_text(client, used);
 }
 
-const char *raw_client_reply(struct raw_client *client)
-{
-    return raw_client_reply_within(client, TIMEOUT_MS);
-}
-
 const char *raw_client_reply_bytes(struct raw_client *client, size_t *size)
 {
-    const char *instead = read_reply(client, TIMEOUT_MS, size);
+    const char *instead = read_reply(client, size);
     if (instead) {
         *size = strlen(instead);
         return instead;

@@ -27,8 +27,6 @@ bool raw_client_send(struct raw_client *client, const void *data, size_t length)
 const char *raw_client_reply(struct raw_client *client);
 /* Returns the same as raw RESP, with a NUL after its *size bytes. So a string can be distinguished from a number. */
 const char *raw_client_reply_bytes(struct raw_client *client, size_t *size);
-/* The same with this timeout. */
-const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_ms);
 
 /* Number of bytes read that are not yet a complete reply. */
 size_t raw_client_unread(const struct raw_client *client);

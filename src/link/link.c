@@ -365,40 +365,42 @@ static void read_tls(struct rl_link *link)
 }
 
 /* A client has a link to each node, and thousands of clients have most of their links idle. hiredis' buffer grows to twice
- * what it is given at a time, and the stack by what is read at a time: so both get little, unless more waits. */
-#define READ_MOST  ((size_t)16 * 1024)
-#define READ_SOME  ((size_t)4 * 1024)
-#define READ_FIRST ((size_t)2 * 1024)
-#define PIECE      ((size_t)1024)
+ * what it is given at a time, and the stack by what is read at a time: so both get little, unless much comes always. */
+#define READ_MOST   ((size_t)16 * 1024)
+#define READ_LITTLE ((size_t)1024)
 
-static void read_pieces(struct rl_link *link, char *bytes, size_t room, size_t piece)
+/* Returns the bytes that it has read. */
+static size_t read_some(struct rl_link *link, char *bytes, size_t room)
 {
     ssize_t got = recv(link->context->c.fd, bytes, room, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return 0;
     if (got <= 0) {
         end(link, "the connection broke: %.60s", got == 0 ? "Server closed the connection" : strerror(errno));
-        return;
+        return 0;
     }
-    link->full = (size_t)got >= READ_FIRST / 2;
-    for (size_t at = 0; at < (size_t)got && link->context; at += piece) {
-        size_t left = (size_t)got - at;
-        redisReaderFeed(link->context->c.reader, bytes + at, left < piece ? left : piece); /* a failure shows below */
-        deliver_expected(link);
-    }
+    redisReaderFeed(link->context->c.reader, bytes, (size_t)got); /* a failure shows below */
+    deliver_expected(link);
+    return (size_t)got;
 }
 
-/* Two frames: the stack of an idle client's thread does not get the larger one, and a handshake takes the smaller one. */
-static __attribute__((noinline)) void read_much(struct rl_link *link)
+/* Two frames: the stack of an idle client's thread does not get the larger one. */
+static __attribute__((noinline)) size_t read_much(struct rl_link *link)
 {
     char bytes[READ_MOST];
-    read_pieces(link, bytes, sizeof bytes, sizeof bytes);
+    return read_some(link, bytes, sizeof bytes);
 }
 
-static __attribute__((noinline)) void read_little(struct rl_link *link)
+/* Reads what has come, as far as that is not much: the beginning of a reply would keep hiredis' buffer meanwhile. */
+static __attribute__((noinline)) size_t read_little(struct rl_link *link)
 {
-    char bytes[READ_SOME];
-    read_pieces(link, bytes, link->full ? sizeof bytes : READ_FIRST, link->full ? sizeof bytes : PIECE);
+    char bytes[READ_LITTLE];
+    const redisAsyncContext *context = link->context;
+    size_t all = 0, got;
+    do
+        all += got = read_some(link, bytes, sizeof bytes);
+    while (got == sizeof bytes && all < READ_MOST && link->context == context);
+    return all;
 }
 
 static void read_in(struct rl_link *link)
@@ -406,7 +408,7 @@ static void read_in(struct rl_link *link)
     if (link->session)
         read_tls(link);
     else
-        (link->full && link->output.size >= RL_OUTPUT_BUSY ? read_much : read_little)(link);
+        link->full = (link->full && link->output.size >= RL_OUTPUT_BUSY ? read_much : read_little)(link) >= READ_LITTLE;
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)

@@ -352,6 +352,20 @@ TEST_ROWS(flush, long_string_is_read_as_well, 3)
     ck_assert_uint_eq(last.len, 254 + (unsigned)_i);
 }
 
+/* An idle client keeps hiredis' buffer for no part of a reply whose other part has arrived as well. */
+TEST(flush, link_that_rests_reads_a_long_reply_in_one_turn)
+{
+    char bytes[5000], peeked[sizeof bytes];
+    size_t size = (size_t)sprintf(bytes, "$%d\r\n%04000d\r\n", 4000, 1);
+    fake_server_add_rule(server, &(struct fake_rule){.command = "PING", .count = 1, .skip = true, .reply = bytes});
+    say(0, "word");
+    rl_links_flush(&writes);
+    while (recv(links[0].context->c.fd, peeked, size, MSG_PEEK | MSG_WAITALL) < (ssize_t)size)
+        poll(&(struct pollfd){.fd = links[0].context->c.fd, .events = POLLIN}, 1, SOON_MS);
+    turn();
+    ck_assert_uint_eq(last.len, 4000);
+}
+
 TEST(flush, owner_may_close_the_link_with_any_reply)
 {
     closed_by_reply = &links[0];

@@ -304,7 +304,10 @@ int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, c
         options.label = label;
     }
     redlock_allocator allocator = rl_memory_allocator(&options.allocator);
-    struct rl_address *addresses = rl_allocate(&allocator, REDLOCK_NODES_MAX * sizeof *addresses);
+    unsigned most = 1; /* nodes: room for all that a list may have would stay touched in a process with one client */
+    for (const char *at = nodes; at && *at && most < REDLOCK_NODES_MAX; at++)
+        most += *at == ',';
+    struct rl_address *addresses = rl_allocate(&allocator, most * sizeof *addresses);
     if (!addresses)
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the node list");
     unsigned count = rl_address_list(nodes, addresses, error, sizeof error);
@@ -312,7 +315,7 @@ int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, c
         status = rl_result_fail(result, REDLOCK_INVALID, "%s", error);
     else
         status = client_create(loop, own_thread, addresses, count, &options, client, result);
-    rl_wipe(addresses, REDLOCK_NODES_MAX * sizeof *addresses);
+    rl_wipe(addresses, most * sizeof *addresses);
     rl_free(&allocator, addresses);
     return status;
 }
@@ -416,18 +419,23 @@ static bool client_is_done(redlock_client *client)
     return false;
 }
 
-static void client_fill_close_result(redlock_client *client, redlock_result *result)
+void rl_client_fill_close_result(const redlock_client *client, redlock_result *result)
 {
     rl_result_clear(result, client->nodes->count);
     for (unsigned i = 0; i < client->nodes->count; i++) {
-        struct rl_node *node = &client->nodes->node[i];
-        unsigned owed = rl_node_unconfirmed_undos(node);
+        const struct rl_node *node = &client->nodes->node[i];
+        unsigned owed = client->closing_owed[i];
         result->node[i].name = ""; /* the client is about to be freed */
         result->node[i].outcome = owed ? REDLOCK_NODE_UNREACHABLE : REDLOCK_NODE_GRANTED;
         if (owed)
             snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u undo%s not confirmed", node->name,
                      owed, owed == 1 ? "" : "s");
     }
+    result->pending_undos = client->locks.pending_undos;
+    int unconfirmed = client->closing_early ? client->closing_early : REDLOCK_NO_QUORUM;
+    result->status = result->cause = client->locks.pending_undos ? unconfirmed : REDLOCK_OK;
+    if (result->status)
+        redlock_result_text(result);
 }
 
 static bool client_finish_if_closed(redlock_client *client)
@@ -435,17 +443,14 @@ static bool client_finish_if_closed(redlock_client *client)
     redlock_result result;
     if (!client_is_done(client))
         return false;
-    client_fill_close_result(client, &result);
+    for (unsigned i = 0; i < client->nodes->count; i++)
+        client->closing_owed[i] = rl_node_unconfirmed_undos(&client->nodes->node[i]);
     redlock_callback closed = client->closed;
     void *arg = client->closed_arg;
     stop_watchers(client);
     rl_timer_stop(&client->core.timers, &client->close_timer);
     client_drop_all(client);
-    result.pending_undos = client->locks.pending_undos;
-    int unconfirmed = client->closing_early ? client->closing_early : REDLOCK_NO_QUORUM;
-    result.status = result.cause = client->locks.pending_undos ? unconfirmed : REDLOCK_OK;
-    if (result.status)
-        redlock_result_text(&result);
+    rl_client_fill_close_result(client, &result);
     bool stays = client->loop_thread;
     if (!stays)
         client_free_parts(client);

@@ -59,6 +59,7 @@ struct redlock_client {
     redlock_cancellation *closing_cancellation; /* NULL: none */
     uint64_t closing_changes;                   /* the cancellation's, when the close was called */
     int closing_early;                          /* the status of a close that ends early; otherwise REDLOCK_OK */
+    unsigned closing_owed[REDLOCK_NODES_MAX];   /* undos that each node has not confirmed at the end of the close */
     redlock_callback closed;
     void *closed_arg;
 };
@@ -82,6 +83,9 @@ void rl_client_drop(redlock_client *client);
  * thread the client stays until rl_client_free(). */
 int rl_client_close(const struct rl_arguments *arguments, redlock_callback callback, void *arg);
 void rl_client_free(redlock_client *client);
+
+/* The result of a close that has ended. */
+void rl_client_fill_close_result(const redlock_client *client, redlock_result *result);
 
 /* What the close does with a lock that is released meanwhile. */
 const char *rl_client_close_text(const redlock_client *client);

@@ -10,6 +10,7 @@
 
 #include "src/client/client.h"
 #include "src/core/clock.h"
+#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/round_command.h"
 #include "src/node/fanout.h"
@@ -130,20 +131,20 @@ static void add_word(char *words, size_t size, const char *word)
         snprintf(words + used, size - used, "%s%s", used ? " " : "", word);
 }
 
-static void add_rule(struct rl_facts *facts, const char *rule)
+static void add_rule(struct rl_node *node, const char *rule)
 {
-    add_word(facts->lacking, sizeof facts->lacking, rule);
+    add_word(node->lacking, RL_LACKING_SIZE, rule);
 }
 
-static void add_command(struct rl_facts *facts, const char *name)
+static void add_command(struct rl_node *node, const char *name)
 {
     char rule[32];
     snprintf(rule, sizeof rule, "+%s", name);
-    add_rule(facts, rule);
+    add_rule(node, rule);
 }
 
 /* The pattern of all names with this beginning. '?' stands for a byte that redis-cli would not take as part of a word. */
-static void add_pattern(struct rl_facts *facts, char kind, const char *name, const char *suffix)
+static void add_pattern(struct rl_node *node, char kind, const char *name, const char *suffix)
 {
     char rule[1 + 2 * RL_KEY_MAX + 1 + sizeof HELPER_KEYS] = {kind};
     size_t length = 1;
@@ -154,7 +155,7 @@ static void add_pattern(struct rl_facts *facts, char kind, const char *name, con
         rule[length++] = is_plain ? name[i] : '?';
     }
     snprintf(rule + length, sizeof rule - length, "%s", suffix);
-    add_rule(facts, rule);
+    add_rule(node, rule);
 }
 
 static bool uses(const struct probe *probe, const char *word)
@@ -170,18 +171,17 @@ static bool uses(const struct probe *probe, const char *word)
 static void note_missing_right(struct inspect *inspect, struct rl_node *node, const struct probe *probe,
                                const char *error)
 {
-    struct rl_facts *facts = &node->facts;
     const redlock_options *options = &node->nodes->core->options;
     if (strstr(error, " command") && !strstr(error, "mentioned in the command"))
-        add_command(facts, probe->rule);
+        add_command(node, probe->rule);
     else if (strstr(error, "channel"))
-        add_pattern(facts, '&', options->channel_prefix, "*");
+        add_pattern(node, '&', options->channel_prefix, "*");
     else if (uses(probe, MARKER))
-        add_pattern(facts, '~', options->marker_key, "");
+        add_pattern(node, '~', options->marker_key, "");
     else if (uses(probe, LOCK) && (inspect->keyless |= quorum_node(node->index)))
-        add_pattern(facts, '~', options->prefix, "*");
+        add_pattern(node, '~', options->prefix, "*");
     else if (!uses(probe, NOBODYS) && !(inspect->keyless & quorum_node(node->index))) /* NOBODYS tests the command */
-        add_pattern(facts, '~', options->prefix, "*" HELPER_KEYS);
+        add_pattern(node, '~', options->prefix, "*" HELPER_KEYS);
 }
 
 /* A server that refuses every new lock says so before it reads the arguments: OOM, MISCONF, NOREPLICAS, LOADING, BUSY. A
@@ -229,12 +229,12 @@ static void judge(struct inspect *inspect, struct rl_node *node)
 {
     char text[RL_NODE_TEXT_SIZE];
     unsigned i = node->index;
-    const char *lacking = node->facts.lacking, *missing = inspect->missing[i], *refusal = inspect->refusal[i];
+    const char *lacking = node->lacking, *missing = inspect->missing[i], *refusal = inspect->refusal[i];
     bool tried = node->listener->up || node->listener->failures;
     if (!(inspect->asked & quorum_node(i)) || inspect->left[i] || !tried)
         return;
     if (node->findings & REDLOCK_FINDING_NO_SUBSCRIBE && !strchr(lacking, '&'))
-        add_command(&node->facts, "subscribe");
+        add_command(node, "subscribe");
     else if (!node->listener->up && node->listener->error[0])
         note_refusal(inspect, i, "SUBSCRIBE", node->listener->error);
     snprintf(text, sizeof text, "%s%.*s", missing[0] ? SERVER_LACKS : USER_LACKS,
@@ -317,6 +317,11 @@ static struct inquiry *create_inquiry(struct inspect *inspect)
 {
     redlock_client *client = inspect->base.client;
     unsigned nodes = client->nodes->count;
+    for (unsigned i = 0; i < nodes; i++) {
+        char **lacking = &client->nodes->node[i].lacking;
+        if (!*lacking && !(*lacking = rl_allocate(&client->core.allocator, RL_LACKING_SIZE)))
+            return NULL;
+    }
     struct inquiry *inquiry =
         rl_core_allocate(&client->core, sizeof *inquiry + PROBES * nodes * sizeof *inquiry->request);
     if (!inquiry)
@@ -385,7 +390,7 @@ static bool ask(struct inspect *inspect, struct rl_node *node, struct probing *p
 static void ask_node(struct inspect *inspect, struct rl_node *node)
 {
     bool sent = true;
-    node->facts.lacking[0] = '\0';
+    node->lacking[0] = '\0';
     inspect->asked |= quorum_node(node->index);
     for (size_t i = 0; sent && i < PROBES; i++)
         if (probes[i].purpose != FOR_THE_GUARD || node->nodes->core->options.guard)

@@ -209,7 +209,6 @@ static void loop_thread_end_client(redlock_client *client)
         rl_completions_post(&thread->completions);
         rl_completions_run(&thread->completions);
     } while (thread->calls.gathered);
-    rl_client_free(client);
 }
 
 static void loop_thread_free_closed(void *data)
@@ -223,6 +222,7 @@ void rl_loop_thread_end(redlock_client *client)
 {
     struct rl_loop_thread *thread = client->loop_thread;
     loop_thread_end_client(client);
+    rl_client_free(client);
     loop_thread_free_closed(thread);
 }
 
@@ -230,9 +230,12 @@ void rl_loop_thread_end(redlock_client *client)
 void rl_loop_thread_end_async(redlock_client *client)
 {
     struct rl_loop_thread *thread = client->loop_thread;
+    redlock_result result; /* not the thread's: an idle client needs no memory for it */
     loop_thread_end_client(client);
+    rl_client_fill_close_result(client, &result);
+    rl_client_free(client);
     pthread_cleanup_push(loop_thread_free_closed, thread); /* the callback may end its thread */
-    thread->close.callback(NULL, &thread->close.result, thread->close.arg);
+    thread->close.callback(NULL, &result, thread->close.arg);
     pthread_cleanup_pop(1);
 }
 
@@ -253,8 +256,7 @@ static void loop_thread_finish_close(struct rl_call *call, const struct rl_retur
                                      const redlock_result *result)
 {
     struct rl_loop_thread *thread = call->arguments.client->loop_thread;
-    (void)returned;
-    thread->close.result = *result;
+    (void)returned, (void)result;
     rl_completions_add(&thread->completions, &thread->close.completion);
     rl_completions_post(&thread->completions);
 }

@@ -31,7 +31,6 @@ struct rl_loop_thread {
         struct rl_completion completion;
         redlock_callback callback;
         void *arg;
-        redlock_result result;
     } close;
 };
 

@@ -74,15 +74,15 @@ static void head(struct text *text, const char *name, const char *type, const ch
 }
 
 /* One bound per power of two: precise enough for monitoring, with a quarter of the lines. */
-static void histogram(struct text *text, const char *name, const char *labels, const redlock_histogram *values)
+static void histogram(struct text *text, const char *name, const char *labels, const struct rl_latency *values)
 {
     uint64_t seen = 0;
     const char *comma = labels[0] ? "," : "";
-    for (uint32_t bucket = 0; bucket < REDLOCK_HISTOGRAM_BUCKETS - 1; bucket++) {
-        seen += values->bucket[bucket];
-        if (bucket % RL_HISTOGRAM_PER_POWER == RL_HISTOGRAM_PER_POWER - 1)
-            add(text, "redlock_%s_bucket{%s%sle=\"%.6f\"} %llu\n", name, labels, comma,
-                (double)(redlock_histogram_bound_us(bucket) + 1) / 1e6, (unsigned long long)seen);
+    for (uint32_t power = 0; power < sizeof values->power / sizeof *values->power - 1; power++) {
+        uint32_t last = power * RL_HISTOGRAM_PER_POWER + RL_HISTOGRAM_PER_POWER - 1;
+        seen += values->power[power];
+        add(text, "redlock_%s_bucket{%s%sle=\"%.6f\"} %llu\n", name, labels, comma,
+            (double)(redlock_histogram_bound_us(last) + 1) / 1e6, (unsigned long long)seen);
     }
     add(text, "redlock_%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, labels, comma, (unsigned long long)values->count);
     add(text, labels[0] ? "redlock_%s_sum{%s} %.6f\n" : "redlock_%s_sum%s %.6f\n", name, labels,
@@ -221,7 +221,10 @@ static int write_metrics(void *data)
     add_operations(text, &statistics);
     add_metrics(text, &statistics);
     head(text, "acquire_seconds", "histogram", "Duration of successful acquires.");
-    histogram(text, "acquire_seconds", "", &statistics.acquire_latency);
+    struct rl_latency latency = {statistics.acquire_latency.count, statistics.acquire_latency.sum_us, {0}};
+    for (uint32_t bucket = 0; bucket < REDLOCK_HISTOGRAM_BUCKETS; bucket++)
+        latency.power[bucket / RL_HISTOGRAM_PER_POWER] += statistics.acquire_latency.bucket[bucket];
+    histogram(text, "acquire_seconds", "", &latency);
     add_nodes(text, written->client);
     return REDLOCK_OK;
 }
@@ -286,7 +289,6 @@ static void fill_facts(const struct rl_facts *facts, redlock_node_status *status
     copy(status->append_fsync, sizeof status->append_fsync, facts->append_fsync);
     copy(status->marker_why, sizeof status->marker_why, facts->marker_why);
     copy(status->marker_deployment, sizeof status->marker_deployment, facts->marker_deployment);
-    copy(status->lacking, sizeof status->lacking, facts->lacking);
     copy(status->user, sizeof status->user, facts->user);
 }
 
@@ -306,6 +308,7 @@ static void fill_status(struct rl_node *node, redlock_node_status *status)
     copy(status->run_id, sizeof status->run_id, node->server.run_id);
     copy(status->role, sizeof status->role, node->server.role);
     fill_facts(&node->facts, status);
+    copy(status->lacking, sizeof status->lacking, node->lacking);
     if (node->witnesses)
         rl_witnesses_describe(node->witnesses, now, status->witnesses, sizeof status->witnesses);
     fill_objection(node, status, now);

@@ -31,6 +31,14 @@ void rl_histogram_add(redlock_histogram *histogram, quorum_duration duration)
     histogram->bucket[bucket_of(us)]++;
 }
 
+void rl_latency_add(struct rl_latency *latency, quorum_duration duration)
+{
+    uint64_t us = duration / QUORUM_MICROSECOND;
+    latency->count++;
+    latency->sum_us += us;
+    latency->power[bucket_of(us) / RL_HISTOGRAM_PER_POWER]++;
+}
+
 uint64_t redlock_histogram_quantile_us(const redlock_histogram *histogram, double quantile)
 {
     if (!histogram || histogram->count == 0 || !(quantile >= 0 && quantile <= 1))

@@ -295,8 +295,7 @@ bool rl_round_command_format_all(struct rl_fanout *const *member, unsigned count
 
 static void trust(struct rl_command *command, const struct rl_round *round, bool use_eval)
 {
-    struct rl_guard_words words;
-    rl_guard_trust(&round->locks->nodes->node[round->trusted], use_eval, command, &words);
+    rl_guard_trust(&round->locks->nodes->node[round->trusted], use_eval, command);
 }
 
 bool rl_round_command_format(struct rl_command *command, const struct rl_round *round, bool special, bool use_eval)

@@ -260,7 +260,7 @@ static void note_round_trip(struct rl_flight *flight, const struct rl_request *r
         quorum_window_measured(&flight->window, took, flight->patience.least);
         flight->timed = NULL;
     }
-    rl_histogram_add(&flight->statistics->latency, took);
+    rl_latency_add(&flight->statistics->latency, took);
 }
 
 static struct rl_request *take(struct rl_flight *flight)

@@ -13,6 +13,7 @@
 #include "quorum/window.h"
 #include "redlock/redlock.h"
 #include "src/core/core.h"
+#include "src/core/histogram.h"
 #include "src/link/link.h"
 #include "src/node/request.h"
 
@@ -27,7 +28,7 @@ struct rl_node_statistics {
     uint64_t timeouts;
     uint64_t connections; /* those that became ready */
     uint64_t quarantines;
-    redlock_histogram latency;
+    struct rl_latency latency;
 };
 
 struct rl_flight {

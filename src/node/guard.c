@@ -368,40 +368,46 @@ bool rl_guard_take_fact(struct rl_node *node, enum rl_handshake_step step, const
 
 /* ------------------------------------------------------------------------------------------------------------ writing */
 
-static void format(const struct rl_node *node, const char *judged, const struct quorum_marker *marker, bool use_eval,
-                   struct rl_command *command, struct rl_guard_words *words)
+static void format(const struct rl_node *node, struct rl_text judged, struct quorum_marker *marker, bool use_eval,
+                   struct rl_command *command)
 {
     struct rl_nodes *nodes = node->nodes;
     const struct quorum_marker_facts *facts = &marker->facts;
     const redlock_options *options = &nodes->core->options;
-    snprintf(words->facts, sizeof words->facts, "%s %s %s%llu %llu", facts->run_id, facts->history,
-             facts->evicts ? "e" : "", (unsigned long long)facts->evicted,
+    char text[160];
+    snprintf(text, sizeof text, "%s %s %s%llu %llu", facts->run_id, facts->history, facts->evicts ? "e" : "",
+             (unsigned long long)facts->evicted,
              (unsigned long long)(facts->term * QUORUM_MARKER_TERM + facts->swaps % QUORUM_MARKER_TERM));
-    snprintf(words->since, sizeof words->since, "%llu", (unsigned long long)marker->since);
-    snprintf(words->max_ttl, sizeof words->max_ttl, "%llu", (unsigned long long)marker->max_ttl);
-    snprintf(words->nodes, sizeof words->nodes, "%llu", (unsigned long long)marker->nodes);
-    memcpy(words->why, marker->why, sizeof words->why);
-    snprintf(words->nonce, sizeof words->nonce, "%016llx", (unsigned long long)rl_random_u64(&nodes->core->random));
+    snprintf(marker->nonce, sizeof marker->nonce, "%016llx", (unsigned long long)rl_random_u64(&nodes->core->random));
     rl_command_script(command, RL_SCRIPT_GUARD, use_eval, 1);
     rl_command_add_text(command, options->marker_key);
-    rl_command_add_text(command, judged);
-    rl_command_add_text(command, words->facts);
-    rl_command_add_text(command, marker->since == QUORUM_MARKER_NOW ? "" : words->since);
-    rl_command_add_text(command, words->max_ttl);
-    rl_command_add_text(command, words->nodes);
-    rl_command_add_text(command, words->why);
-    rl_command_add_text(command, words->nonce);
+    rl_command_add(command, judged.bytes, judged.size);
+    rl_command_add_text(command, text);
+    if (marker->since == QUORUM_MARKER_NOW)
+        rl_command_add_text(command, "");
+    else
+        rl_command_add_number(command, marker->since);
+    rl_command_add_number(command, marker->max_ttl);
+    rl_command_add_number(command, marker->nodes);
+    rl_command_add_text(command, marker->why);
+    rl_command_add_text(command, marker->nonce);
     rl_command_add_text(command, options->deployment);
 }
 
-void rl_guard_trust(const struct rl_node *node, bool use_eval, struct rl_command *command, struct rl_guard_words *words)
+void rl_guard_trust(const struct rl_node *node, bool use_eval, struct rl_command *command)
 {
-    const struct quorum_marker marker = {.facts = node->reading.facts,
-                                         .since = QUORUM_TRUSTED,
-                                         .max_ttl = node->nodes->guard->max_ttl / QUORUM_MILLISECOND,
-                                         .nodes = node->nodes->count,
-                                         .why = "trusted"};
-    format(node, "*", &marker, use_eval, command, words);
+    struct quorum_marker marker = {.facts = node->reading.facts,
+                                   .since = QUORUM_TRUSTED,
+                                   .max_ttl = node->nodes->guard->max_ttl / QUORUM_MILLISECOND,
+                                   .nodes = node->nodes->count,
+                                   .why = "trusted"};
+    format(node, (struct rl_text){"*", 1}, &marker, use_eval, command);
+}
+
+void rl_guard_write(struct rl_node *node, struct rl_command *command)
+{
+    struct rl_reading *reading = &node->reading;
+    format(node, (struct rl_text){reading->text, reading->size}, &reading->written, true, command);
 }
 
 static void judge_fitness(struct rl_node *node)
@@ -415,8 +421,7 @@ static void judge_fitness(struct rl_node *node)
     rl_guard_find(node, REDLOCK_FINDING_HIDDEN, reading->hidden && !reading->not_permitted);
 }
 
-enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node, struct rl_command *command,
-                                           struct rl_guard_words *words)
+enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node)
 {
     struct rl_nodes *nodes = node->nodes;
     struct rl_reading *reading = &node->reading;
@@ -449,13 +454,8 @@ enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node, struct rl_comma
     if (verdict == QUORUM_MARKER_TAKEN)
         snprintf(marker->deployment, sizeof marker->deployment, "%s", view.deployment);
     bool may_write = !(node->findings & (REDLOCK_FINDING_REPLICA | REDLOCK_FINDING_CLUSTER | REDLOCK_FINDING_TOO_OLD));
-    if (verdict == QUORUM_MARKER_WRITE && may_write) {
-        char judged[QUORUM_MARKER_SIZE + 1];
-        snprintf(judged, sizeof judged, "%.*s", (int)reading->size, reading->text);
-        format(node, judged, marker, true, command, words);
-        memcpy(marker->nonce, words->nonce, sizeof marker->nonce);
-        return rl_command_format(command) ? RL_GUARD_WRITES : RL_GUARD_BROKEN;
-    }
+    if (verdict == QUORUM_MARKER_WRITE && may_write)
+        return RL_GUARD_WRITES;
     rl_guard_find(node, REDLOCK_FINDING_FULL, false);
     marker->since = marker->since == QUORUM_MARKER_NOW ? reading->time / 1000 : marker->since;
     judge_marker(node, marker);

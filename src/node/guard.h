@@ -17,19 +17,8 @@
 /* The elements of the answer of guard.lua, which describes them. The build compares this list with the script's. */
 enum rl_guard_element { RL_GUARD_TIME, RL_GUARD_MARKER, RL_GUARD_ELEMENTS };
 
-/* The memory of a command's arguments. */
-struct rl_guard_words {
-    char facts[160];
-    char since[24];
-    char max_ttl[24];
-    char nodes[24];
-    char why[12];
-    char nonce[sizeof((struct quorum_marker *)0)->nonce];
-};
-
 /* Builds the script's call that vouches for the node. */
-void rl_guard_trust(const struct rl_node *node, bool use_eval, struct rl_command *command,
-                    struct rl_guard_words *words);
+void rl_guard_trust(const struct rl_node *node, bool use_eval, struct rl_command *command);
 
 /* Starts a reading of the node anew: its facts are not known yet. */
 void rl_guard_begin(struct rl_node *node);
@@ -43,14 +32,16 @@ void rl_guard_take_trusted(struct rl_node *node, const redisReply *reply, quorum
 
 enum rl_guard_outcome {
     RL_GUARD_DONE,    /* the node is judged */
-    RL_GUARD_WRITES,  /* its marker must be written by the command that was built */
+    RL_GUARD_WRITES,  /* its marker must be written: rl_guard_write() */
     RL_GUARD_CHANGED, /* another client was quicker: read again */
     RL_GUARD_BROKEN   /* the connection has ended */
 };
 
 /* All facts have been read: judges them. */
-enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node, struct rl_command *command,
-                                           struct rl_guard_words *words);
+enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node);
+
+/* Builds the call of the script that writes the marker as it was judged. */
+void rl_guard_write(struct rl_node *node, struct rl_command *command);
 
 /* Handles the reply of the script that wrote the marker. */
 enum rl_guard_outcome rl_guard_take_written(struct rl_node *node, const redisReply *reply, quorum_time received);

@@ -210,9 +210,21 @@ static void finish(struct rl_node *node)
     rl_node_ready(node);
 }
 
-static void go_on(struct rl_node *node, enum rl_guard_outcome outcome, struct rl_command *command)
+/* Not inlined, like the functions below that send a command: a thread's stack keeps the pages of the deepest call, and
+ * commands are large. */
+static __attribute__((noinline)) bool ask_write(struct rl_node *node)
 {
-    bool sent = outcome == RL_GUARD_WRITES ? ask(node, RL_STEP_WRITE, command) : outcome == RL_GUARD_DONE;
+    struct rl_command command;
+    rl_command_init(&command);
+    rl_guard_write(node, &command);
+    bool sent = ask(node, RL_STEP_WRITE, &command);
+    rl_command_free(&command);
+    return sent;
+}
+
+static void go_on(struct rl_node *node, enum rl_guard_outcome outcome)
+{
+    bool sent = outcome == RL_GUARD_WRITES ? ask_write(node) : outcome == RL_GUARD_DONE;
     if (outcome == RL_GUARD_CHANGED)
         sent = rl_handshake_read(node);
     if (!sent && rl_link_is_open(&node->link))
@@ -229,16 +241,6 @@ static bool take_step(struct rl_node *node, unsigned step, const struct rl_reque
         take(node, step, answer->reply);
     return step < RL_STEP_SERVER ||
            rl_guard_take_fact(node, (enum rl_handshake_step)step, answer->reply, request->sent, answer->now);
-}
-
-/* All replies have arrived. */
-static __attribute__((noinline)) void judge(struct rl_node *node)
-{
-    struct rl_command command;
-    struct rl_guard_words words;
-    rl_command_init(&command);
-    go_on(node, rl_guard_judge_facts(node, &command, &words), &command);
-    rl_command_free(&command);
 }
 
 static void step_answered(struct rl_request *request, const struct rl_answer *answer)
@@ -263,7 +265,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     assert(node->handshake.steps_left > 0);
     if (step == RL_STEP_WRITE) {
         node->handshake.steps_left--;
-        go_on(node, rl_guard_take_written(node, answer->reply, answer->now), NULL);
+        go_on(node, rl_guard_take_written(node, answer->reply, answer->now));
         return;
     }
     if (step == RL_STEP_SERVER && !is_data_server(node, answer->reply))
@@ -276,9 +278,8 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     if (!take_step(node, step, request, answer))
         return;
     rl_guard_judge(node);
-    if (--node->handshake.steps_left > 0)
-        return;
-    judge(node);
+    if (--node->handshake.steps_left == 0)
+        go_on(node, rl_guard_judge_facts(node));
 }
 
 /* --------------------------------------------------------------------------------------------------------- requests */
@@ -295,7 +296,7 @@ static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
     return sent;
 }
 
-/* Not inlined, like those that follow: a thread's stack keeps the pages of the deepest call, and commands are large. */
+/* Not inlined, like those that follow: see ask_write(). */
 static __attribute__((noinline)) bool ask_words(struct rl_node *node, unsigned step, const char *first,
                                                 const char *second, const char *third)
 {
@@ -369,6 +370,8 @@ bool rl_handshake_start(struct rl_node *node)
     node->findings &= RL_FINDINGS_WITNESSES;
     node->attest.refused = false;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
+    if (node->lacking)
+        node->lacking[0] = '\0';
     bool asked = ask_auth(node) && ask_select(node);
     if (asked && name[0])
         asked = ask_words(node, RL_STEP_NAME, "CLIENT", "SETNAME", name);

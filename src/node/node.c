@@ -676,5 +676,6 @@ void rl_node_free(struct rl_node *node)
         node->names = name->next;
         rl_core_free(node->nodes->core, name);
     }
+    rl_free(&node->nodes->core->allocator, node->lacking);
     rl_core_free(node->nodes->core, node->address);
 }

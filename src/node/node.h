@@ -21,6 +21,7 @@
 #define RL_RUN_ID_SIZE     41
 #define RL_NODE_TEXT_SIZE  RL_LINK_TEXT_SIZE
 #define RL_STALE_LINKS_MAX 8
+#define RL_LACKING_SIZE    512
 #define RL_NODE_HEARTBEAT  QUORUM_SECOND        /* of a client that holds or waits for something */
 #define RL_NODE_IDLE       (60 * QUORUM_SECOND) /* of one that does not, at most; and how long a reading lasts */
 #define RL_NODE_SPREAD     (2 * QUORUM_SECOND)  /* the time over which idle clients connect to a node that comes back */
@@ -80,7 +81,6 @@ struct rl_facts {
     char append_fsync[12];
     char marker_why[12];
     char marker_deployment[72];
-    char lacking[512];       /* missing ACL rules */
     char user[RL_USER_SIZE]; /* of the last AUTH, truncated; "default" if unnamed */
 };
 
@@ -176,6 +176,7 @@ struct rl_node {
     const char *unfit; /* why its vote does not count although it replies; NULL: it counts */
     uint32_t findings; /* bits of enum redlock_finding */
     struct rl_facts facts;
+    char *lacking;                           /* missing ACL rules, in RL_LACKING_SIZE bytes; NULL: never inspected */
     char renewal_failure[RL_NODE_TEXT_SIZE]; /* why the last failed renewal failed here, on this connection or before */
     struct rl_node_statistics statistics;
 };

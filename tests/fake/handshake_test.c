@@ -435,14 +435,12 @@ TEST(three_nodes, a_duplicate_gets_its_vote_when_the_other_name_leads_to_another
 static void show_run_id(struct rl_node *node, const char *run_id)
 {
     char info[64];
-    struct rl_command command = {0};
-    struct rl_guard_words words;
     quorum_time now = rl_now();
     redisReply reply = {.type = REDIS_REPLY_STRING, .str = info};
     reply.len = (size_t)snprintf(info, sizeof info, "run_id:%s\r\n", run_id);
     rl_guard_begin(node);
     ck_assert(rl_guard_take_fact(node, RL_STEP_SERVER, &reply, now, now));
-    ck_assert_int_eq(rl_guard_judge_facts(node, &command, &words), RL_GUARD_DONE);
+    ck_assert_int_eq(rl_guard_judge_facts(node), RL_GUARD_DONE);
 }
 
 static const char new_run_id[] = "0123456789012345678901234567890123456789";

@@ -721,7 +721,7 @@ static const struct {
 TEST_ROWS(shared_nodes, loss_of_a_majority_ends_the_command_and_of_a_minority_does_not, ROWS(strikes))
 {
     struct program *program =
-        run_script("--ttl 3s --grace 1s --timeout 700ms", /* the traps run on a busy machine, too */
+        run_script("--ttl 5s --grace 2s --timeout 1s", /* the traps run on a busy machine, too */
                    "trap \"echo ended; exit 0\" TERM; trap \"echo done; exit 0\" USR1; echo ready; "
                    "while :; do sleep 0.02; done");
     program_shows(program, "ready");

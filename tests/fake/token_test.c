@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "src/core/clock.h"
-
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
 
 static struct answer answer;
@@ -230,23 +228,6 @@ TEST_ROWS(adopt, malformed_token_or_name_is_explained, ROWS(malformed))
 /* --- Release --- */
 
 SCENE_CASE(release, five_nodes);
-
-/* The process that acquired the lock may have set a longer ttl. */
-TEST(release, an_undo_is_repeated_for_longer_than_the_ttl_that_the_lock_was_adopted_with)
-{
-    scene.options.ttl_ms = 300;
-    scene.options.renewal_percent = 0;
-    scene_attach();
-    show(5, 600000);
-    ck_assert_status(adopt(NULL, TOKEN), REDLOCK_OK);
-    redlock_lock *lock = answer.lock;
-    scene_refuse(0, 1, "EVALSHA", 0, FAKE_BUSY);
-    scene_release(&answer, &lock); /* may be too late for a valid lock: it ends after 300 ms */
-    quorum_time end = rl_now() + 400 * QUORUM_MILLISECOND;
-    scene_until(scene_owed_undos() == 0 || rl_now() > end);
-    scene_calm(0, 1);
-    scene_until(showing() == 0);
-}
 
 TEST_ROWS(release, a_release_by_token_waits_for_every_answer, 2)
 {

@@ -17,30 +17,24 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    OPTION_FENCE = CLI_LONG_ONLY,
-    OPTION_TTL,
-    OPTION_FOR,
-    OPTION_CAP,
-    OPTION_AT_LEAST,
-    OPTION_LOSS_SIGNAL,
-    OPTION_JSON
-};
 enum { PID_MAX = 0x400000, NOT_GIVEN = -1 };
 
 static struct {
     int64_t wait_ms;
-    bool insists;
     bool no_wait;
     int64_t ttl_ms;
     int64_t cap_ms;
     int64_t at_least_ms;
     bool fence;
     bool json;
-    long process;  /* 0: none */
-    int signal;    /* sent to it when the lock is lost; 0: none */
-    long conflict; /* exit status if the lock is not acquired */
-} wanted = {.wait_ms = REDLOCK_FOREVER, .ttl_ms = NOT_GIVEN, .cap_ms = NOT_GIVEN, .conflict = CLI_NOT_OBTAINED};
+    struct cli_number process;  /* 0: none */
+    int signal;                 /* sent to it when the lock is lost; 0: none */
+    struct cli_number conflict; /* exit status if the lock is not acquired */
+} wanted = {.wait_ms = REDLOCK_FOREVER,
+            .ttl_ms = NOT_GIVEN,
+            .cap_ms = NOT_GIVEN,
+            .process = {0, 1, PID_MAX},
+            .conflict = {CLI_NOT_OBTAINED, 0, 255}};
 
 static const struct {
     const char *name;
@@ -62,36 +56,6 @@ static bool take_signal(const char *value)
     return false;
 }
 
-static bool take(int id, const char *value)
-{
-    switch (id) {
-    case 'w':
-        wanted.insists = true;
-        return cli_take_duration("wait", value, &wanted.wait_ms);
-    case 'n':
-        return wanted.no_wait = true;
-    case 'q':
-        cli_message_quiet(true);
-        return true;
-    case OPTION_TTL:
-        return cli_take_duration("ttl", value, &wanted.ttl_ms);
-    case 'E':
-        return cli_take_number("conflict-exit-code", value, 0, 255, &wanted.conflict);
-    case OPTION_FENCE:
-        return wanted.fence = true;
-    case OPTION_FOR:
-        return cli_take_number("for", value, 1, PID_MAX, &wanted.process);
-    case OPTION_LOSS_SIGNAL:
-        return take_signal(value);
-    case OPTION_CAP:
-        return cli_take_duration("cap", value, &wanted.cap_ms);
-    case OPTION_AT_LEAST:
-        return cli_take_duration("at-least", value, &wanted.at_least_ms);
-    default:
-        return wanted.json = true;
-    }
-}
-
 /* The options for this process and for a keeper. This process does not renew the lock, because it ends. */
 static void read_options(struct cli_acquire *acquire, redlock_acquire_options *keeping)
 {
@@ -105,8 +69,8 @@ static void read_options(struct cli_acquire *acquire, redlock_acquire_options *k
     acquire->options.fence = wanted.fence;
     acquire->options.no_renewal = 1;
     acquire->wait_ms = wanted.no_wait ? 0 : wanted.wait_ms;
-    acquire->insists = wanted.insists;
-    acquire->skips = wanted.conflict == 0;
+    acquire->insists = wanted.wait_ms != REDLOCK_FOREVER;
+    acquire->skips = wanted.conflict.value == 0;
 }
 
 /* --- Output --- */
@@ -175,7 +139,7 @@ static int acquire(const char *resource, struct cli_acquire *how, struct cli_kee
     else if (cli_keeper_has_ended(keeper))
         status = CLI_SYSTEM;
     else if (status == CLI_NOT_OBTAINED)
-        status = (int)wanted.conflict;
+        status = (int)wanted.conflict.value;
     cli_close(&client);
     return status;
 }
@@ -189,13 +153,13 @@ static int check(const struct cli_arguments *arguments)
         return cli_misused("one resource only: use redlock run for a lock on several");
     if (!cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
-    if (wanted.insists && wanted.no_wait)
+    if (wanted.wait_ms != REDLOCK_FOREVER && wanted.no_wait)
         return cli_misused("--wait and --no-wait contradict each other");
-    if (wanted.cap_ms != NOT_GIVEN && wanted.process == 0)
+    if (wanted.cap_ms != NOT_GIVEN && wanted.process.value == 0)
         return cli_misused("--cap limits the renewal: it needs --for PID");
-    if (wanted.at_least_ms > 0 && wanted.process == 0)
+    if (wanted.at_least_ms > 0 && wanted.process.value == 0)
         return cli_misused("--at-least delays the end of the lock when the process ends: it needs --for PID");
-    if (wanted.signal != 0 && wanted.process == 0)
+    if (wanted.signal != 0 && wanted.process.value == 0)
         return cli_misused("--loss-signal needs --for PID, the process that gets the signal");
     return CLI_OK;
 }
@@ -218,7 +182,8 @@ static int run(const struct cli_arguments *arguments)
 
     if (status != CLI_OK)
         return status;
-    cli_settings_label(wanted.process > 0 ? (pid_t)wanted.process : getppid(), NULL); /* this process exits */
+    cli_settings_label(wanted.process.value > 0 ? (pid_t)wanted.process.value : getppid(),
+                       NULL); /* this process exits */
     const struct cli_settings *settings =
         cli_settings_get(&status); /* before the keeper is forked, which needs them too */
     if (settings == NULL)
@@ -228,8 +193,8 @@ static int run(const struct cli_arguments *arguments)
         return status;
     read_options(&how, &keeping);
     cli_outlive_readers();
-    if (wanted.process > 0)
-        status = cli_keeper_start((pid_t)wanted.process, wanted.signal, how.resource, &keeping, &keeper);
+    if (wanted.process.value > 0)
+        status = cli_keeper_start((pid_t)wanted.process.value, wanted.signal, how.resource, &keeping, &keeper);
     if (status == CLI_OK)
         status = acquire(how.resource, &how, &keeper);
     if (status != CLI_OK)
@@ -238,18 +203,21 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held"},
-    {'n', "no-wait", NULL, "do not wait: give up if the lock is held"},
-    {OPTION_TTL, "ttl", "TIME", "the lock's ttl, unless it is extended (10s)"},
-    {OPTION_FOR, "for", "PID", "renew the lock in the background until this process ends"},
-    {OPTION_CAP, "cap", "TIME", "with --for: hold the lock for at most this long, from the ttl to 49d"},
-    {OPTION_AT_LEAST, "at-least", "TIME",
-     "with --for: no other client gets the lock before this long after the acquire"},
-    {OPTION_LOSS_SIGNAL, "loss-signal", "SIGNAL", "with --for: send this to the process when the lock is lost"},
-    {OPTION_FENCE, "fence", NULL, "write a fencing token after the token: larger with each acquire"},
-    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},
-    {'q', "quiet", NULL, "no line about a held lock or a wait; errors only"},
-    {OPTION_JSON, "json", NULL, "write an object, with the token and the remaining validity"},
+    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held",
+     .duration_ms = &wanted.wait_ms},
+    {'n', "no-wait", NULL, "do not wait: give up if the lock is held", .flag = &wanted.no_wait},
+    {0, "ttl", "TIME", "the lock's ttl, unless it is extended (10s)", .duration_ms = &wanted.ttl_ms},
+    {0, "for", "PID", "renew the lock in the background until this process ends", .number = &wanted.process},
+    {0, "cap", "TIME", "with --for: hold the lock for at most this long, from the ttl to 49d",
+     .duration_ms = &wanted.cap_ms},
+    {0, "at-least", "TIME", "with --for: no other client gets the lock before this long after the acquire",
+     .duration_ms = &wanted.at_least_ms},
+    {0, "loss-signal", "SIGNAL", "with --for: send this to the process when the lock is lost", .take = take_signal},
+    {0, "fence", NULL, "write a fencing token after the token: larger with each acquire", .flag = &wanted.fence},
+    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently",
+     .number = &wanted.conflict},
+    {'q', "quiet", NULL, "no line about a held lock or a wait; errors only", .flag = &cli_is_quiet},
+    {0, "json", NULL, "write an object, with the token and the remaining validity", .flag = &wanted.json},
     {0},
 };
 
@@ -265,6 +233,5 @@ const struct cli_command cli_command_acquire = {
         "\n"
         "exit status: 0 acquired; 1 (-E) held by another client; 69 too few nodes; 78 misconfigured; 64 usage; 71 system error\n",
     .options = options,
-    .take = take,
     .run = run,
 };

@@ -11,30 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_JSON = CLI_LONG_ONLY, LEAST_MS = 1000, MOST_MS = 60000, THREADS_MAX = 256, SUFFIX_MAX = 64 };
+enum { LEAST_MS = 1000, MOST_MS = 60000, THREADS_MAX = 256, SUFFIX_MAX = 64 };
 
-static struct {
-    bool json;
-    int64_t time_ms;
-    long threads;
-} wanted = {.time_ms = 10000, .threads = 16};
-
-static bool take(int id, const char *value)
-{
-    switch (id) {
-    case 't':
-        if (!cli_take_duration("time", value, &wanted.time_ms))
-            return false;
-        if (wanted.time_ms >= LEAST_MS && wanted.time_ms <= MOST_MS)
-            return true;
-        cli_say("--time must be from 1 s to 1 min");
-        return false;
-    case 'p':
-        return cli_take_number("parallel", value, 1, THREADS_MAX, &wanted.threads);
-    default:
-        return wanted.json = true;
-    }
-}
+static bool json;
+static int64_t time_ms = 10000;
+static struct cli_number threads = {16, 1, THREADS_MAX};
 
 static int measure(struct cli_bench *bench)
 {
@@ -43,7 +24,7 @@ static int measure(struct cli_bench *bench)
     cli_interrupts_catch();
     if (status == CLI_OK)
         status = cli_bench_measure(bench);
-    if (bench->acquire.count > 0 && wanted.json)
+    if (bench->acquire.count > 0 && json)
         cli_bench_write_json(bench);
     else if (bench->acquire.count > 0)
         cli_bench_print(bench);
@@ -63,6 +44,8 @@ static int run(const struct cli_arguments *arguments)
         return CLI_USAGE;
     if (strlen(prefix) > REDLOCK_RESOURCE_MAX - SUFFIX_MAX)
         return cli_misused("the resource's name must have at most %d bytes here", REDLOCK_RESOURCE_MAX - SUFFIX_MAX);
+    if (time_ms < LEAST_MS || time_ms > MOST_MS)
+        return cli_misused("--time must be from 1 s to 1 min");
     const struct cli_settings *settings = cli_settings_get(&status);
     if (settings == NULL)
         return status;
@@ -72,8 +55,8 @@ static int run(const struct cli_arguments *arguments)
         return CLI_SYSTEM;
     }
     bench->prefix = prefix;
-    bench->time_ms = wanted.time_ms;
-    bench->threads = (unsigned)wanted.threads;
+    bench->time_ms = time_ms;
+    bench->threads = (unsigned)threads.value;
     bench->ready_ms = 2 * (int64_t)settings->options.connect_timeout_ms + 1000; /* two attempts */
     bench->ttl_ms = settings->options.ttl_ms;
     status = measure(bench);
@@ -82,9 +65,9 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'t', "time", "TIME", "measure for this long, from 1s to 1m (10s)"},
-    {'p', "parallel", "NUMBER", "threads of the last part, each with its own lock (16)"},
-    {OPTION_JSON, "json", NULL, "write an object, on one line; durations in microseconds"},
+    {'t', "time", "TIME", "measure for this long, from 1s to 1m (10s)", .duration_ms = &time_ms},
+    {'p', "parallel", "NUMBER", "threads of the last part, each with its own lock (16)", .number = &threads},
+    {0, "json", NULL, "write an object, on one line; durations in microseconds", .flag = &json},
     {0},
 };
 
@@ -99,6 +82,5 @@ const struct cli_command cli_command_bench = {
         "\n"
         "exit status: 0 measured; 69 no quorum of nodes; 78 misconfigured; 64 usage; 71 system error\n",
     .options = options,
-    .take = take,
     .run = run,
 };

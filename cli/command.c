@@ -20,17 +20,33 @@ bool cli_take_duration(const char *option, const char *value, int64_t *milliseco
     return false;
 }
 
-bool cli_take_number(const char *option, const char *value, long least, long most, long *number)
+static bool take_number(const char *option, const char *value, struct cli_number *number)
 {
     char quoted[CLI_QUOTED_SIZE];
     char *end;
 
     errno = 0;
-    *number = strtol(value, &end, 10);
-    if (errno == 0 && value[0] >= '0' && value[0] <= '9' && *end == '\0' && *number >= least && *number <= most)
+    number->value = strtol(value, &end, 10);
+    if (errno == 0 && value[0] >= '0' && value[0] <= '9' && *end == '\0' && number->value >= number->least &&
+        number->value <= number->most)
         return true;
-    cli_say("--%s %s is not a number from %ld to %ld", option, cli_quote(value, quoted), least, most);
+    cli_say("--%s %s is not a number from %ld to %ld", option, cli_quote(value, quoted), number->least, number->most);
     return false;
+}
+
+bool cli_take_option(const struct cli_option *option, const char *value)
+{
+    if (option->duration_ms != NULL)
+        return cli_take_duration(option->name, value, option->duration_ms);
+    if (option->number != NULL)
+        return take_number(option->name, value, option->number);
+    if (option->take != NULL)
+        return option->take(value);
+    if (option->text != NULL)
+        *option->text = value;
+    else
+        *option->flag = true;
+    return true;
 }
 
 bool cli_resource_read(char *resource)

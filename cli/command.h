@@ -5,15 +5,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One option; a table of them ends with {0}. Help, parser and completion use the table. */
+/* One option, and the variable that it sets; a table of them ends with {0}. Help, parser and completion use the table. */
 struct cli_option {
-    int id;               /* its letter; without one a number from CLI_LONG_ONLY on */
+    char letter;          /* 0: it has none */
     const char *name;     /* without the -- */
     const char *argument; /* "TIME"; NULL: none */
     const char *help;     /* one line */
+    /* One of these: */
+    bool *flag; /* becomes true */
+    const char **text;
+    int64_t *duration_ms;
+    struct cli_number *number;
+    bool (*take)(const char *value); /* false after a message: the exit status is CLI_USAGE */
 };
 
-enum { CLI_LONG_ONLY = 256, CLI_GLOBAL = 512 };
+/* An integer in a range. */
+struct cli_number {
+    long value;
+    long least;
+    long most;
+};
 
 /* The command line without its options. */
 struct cli_arguments {
@@ -30,8 +41,6 @@ struct cli_command {
     const struct cli_option *options; /* NULL: only the global ones */
     bool takes_command;               /* -- starts a command of the user */
 
-    /* Handles one option; value is NULL if it has no argument. False after a message: the exit status is CLI_USAGE. */
-    bool (*take)(int id, const char *value);
     /* Returns the exit status, an enum cli_exit. */
     int (*run)(const struct cli_arguments *arguments);
 };
@@ -41,10 +50,11 @@ extern const struct cli_command *const cli_commands[];
 /* The options of all commands. */
 extern const struct cli_option cli_global_options[];
 
-/* For take(): reads a duration. False after a message with the option's name. */
+/* Sets the option's variable. False after a message with the option's name. */
+bool cli_take_option(const struct cli_option *option, const char *value);
+
+/* Reads a duration. False after a message with the option's name. */
 bool cli_take_duration(const char *option, const char *value, int64_t *milliseconds);
-/* Reads an integer from least to most. */
-bool cli_take_number(const char *option, const char *value, long least, long most, long *number);
 
 /* Unescapes a resource's name in place, like redlock_unescape(): 1 to REDLOCK_RESOURCE_MAX bytes, none of them NUL.
  * False after a message. */

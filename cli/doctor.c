@@ -14,16 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPTION_JSON = CLI_LONG_ONLY, STATE_WIDTH = 8 };
+enum { STATE_WIDTH = 8 };
 
 static bool json;
-
-static bool take(int id, const char *value)
-{
-    (void)id;
-    (void)value;
-    return json = true;
-}
 
 static const char *const severities[] = {"ok", "warning", "critical"};
 
@@ -266,7 +259,7 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {OPTION_JSON, "json", NULL, "write an object, on one line"},
+    {0, "json", NULL, "write an object, on one line", .flag = &json},
     {0},
 };
 
@@ -281,6 +274,5 @@ const struct cli_command cli_command_doctor = {
         "exit status, for monitoring: 0 ok; 1 warning: locks can be acquired, but there are problems;\n"
         "2 critical: no lock can be acquired; 64 usage; 78 misconfigured; 71 system error\n",
     .options = options,
-    .take = take,
     .run = run,
 };

@@ -11,9 +11,9 @@ static void print_option(const struct cli_option *option)
     char left[64];
     char letter[4] = "  ";
 
-    if (option->id < CLI_LONG_ONLY)
-        snprintf(letter, sizeof(letter), "-%c", option->id);
-    snprintf(left, sizeof(left), "%s%c --%s%s%s", letter, option->id < CLI_LONG_ONLY ? ',' : ' ', option->name,
+    if (option->letter != 0)
+        snprintf(letter, sizeof(letter), "-%c", option->letter);
+    snprintf(left, sizeof(left), "%s%c --%s%s%s", letter, option->letter != 0 ? ',' : ' ', option->name,
              option->argument != NULL ? " " : "", option->argument != NULL ? option->argument : "");
     printf("  %-*s %s\n", COLUMN, left, option->help);
 }

@@ -16,16 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_JSON = CLI_LONG_ONLY, FIRST_BUCKETS = 1024, READY_MS = 5000 };
+enum { FIRST_BUCKETS = 1024, READY_MS = 5000 };
 
 static bool json;
-
-static bool take(int id, const char *value)
-{
-    (void)id;
-    (void)value;
-    return json = true;
-}
 
 /* A token on a key. */
 struct entry {
@@ -306,7 +299,7 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {OPTION_JSON, "json", NULL, "write an object, on one line"},
+    {0, "json", NULL, "write an object, on one line", .flag = &json},
     {0},
 };
 
@@ -323,6 +316,5 @@ const struct cli_command cli_command_list = {
         "\n"
         "exit status: 0 a majority was read; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
-    .take = take,
     .run = run,
 };

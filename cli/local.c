@@ -18,26 +18,9 @@
 
 enum { DEFAULT_COUNT = 5 };
 
-static long count = DEFAULT_COUNT;
+static struct cli_number count = {DEFAULT_COUNT, 1, REDLOCK_NODES_MAX};
 static const char *server; /* NULL: the default */
-static enum cli_servers_kind kind;
-
-static bool take(int id, const char *value)
-{
-    if (id == 's') {
-        server = value;
-        return *value != '\0' ||
-               (cli_misused("--server is empty; name a program, as in --server valkey-server"), false);
-    }
-    if (id == 'S' || id == 'C') {
-        enum cli_servers_kind asked = id == 'S' ? CLI_SERVERS_SENTINEL : CLI_SERVERS_CLUSTER;
-        if (kind != CLI_SERVERS_PLAIN && kind != asked)
-            return cli_misused("--sentinel and --cluster exclude each other: leave one of them out"), false;
-        kind = asked;
-        return true;
-    }
-    return cli_take_number("count", value, 1, REDLOCK_NODES_MAX, &count);
-}
+static bool sentinel, cluster;
 
 /* --- The command --- */
 
@@ -112,21 +95,26 @@ static int run(const struct cli_arguments *arguments)
         return cli_misused("a command must follow --: redlock local -- CMD");
     if (argv[0] == NULL)
         return cli_misused("there is no command after --");
-    int status = cli_servers_start((unsigned)count, kind, server, &servers);
+    if (server != NULL && *server == '\0')
+        return cli_misused("--server is empty; name a program, as in --server valkey-server");
+    if (sentinel && cluster)
+        return cli_misused("--sentinel and --cluster exclude each other: leave one of them out");
+    enum cli_servers_kind kind = sentinel ? CLI_SERVERS_SENTINEL : cluster ? CLI_SERVERS_CLUSTER : CLI_SERVERS_PLAIN;
+    int status = cli_servers_start((unsigned)count.value, kind, server, &servers);
     if (status != CLI_OK)
         return status;
     if (argv == shell_argv)
-        cli_say("%ld temporary nodes, trusted: %s; they end with this shell", count, cli_servers_nodes(servers));
+        cli_say("%ld temporary nodes, trusted: %s; they end with this shell", count.value, cli_servers_nodes(servers));
     status = export(servers) ? run_command(argv) : CLI_SYSTEM;
     cli_servers_end(servers);
     return status;
 }
 
 static const struct cli_option options[] = {
-    {'n', "count", "NUMBER", "number of nodes, 1 to 32 (5)"},
-    {'S', "sentinel", NULL, "each node is a master with a replica, behind three Sentinels"},
-    {'C', "cluster", NULL, "each node is a Redis Cluster of three masters"},
-    {'s', "server", "PROGRAM", "the server to start (redis-server, or valkey-server)"},
+    {'n', "count", "NUMBER", "number of nodes, 1 to 32 (5)", .number = &count},
+    {'S', "sentinel", NULL, "each node is a master with a replica, behind three Sentinels", .flag = &sentinel},
+    {'C', "cluster", NULL, "each node is a Redis Cluster of three masters", .flag = &cluster},
+    {'s', "server", "PROGRAM", "the server to start (redis-server, or valkey-server)", .text = &server},
     {0},
 };
 
@@ -143,6 +131,5 @@ const struct cli_command cli_command_local = {
         "exit status: CMD's; 128 + signal; 71 the servers did not start\n",
     .options = options,
     .takes_command = true,
-    .take = take,
     .run = run,
 };

@@ -21,23 +21,30 @@
 #include <unistd.h>
 
 enum { OPTIONS_MAX = 48 };
-enum { WORD = 1 }; /* getopt_long's value for a word that is not an option */
-enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT, GLOBAL_LABEL };
+enum { WORD = 1 };        /* getopt_long's value for a word that is not an option */
+enum { LONG_ONLY = 256 }; /* its values for options without a letter begin here */
+
+static bool wants_help, wants_version;
 
 const struct cli_option cli_global_options[] = {
-    {GLOBAL_NODES, "nodes", "LIST", "the nodes: host:port,host:port,..."},
-    {GLOBAL_CONFIG, "config", "FILE", "the config file ($XDG_CONFIG_HOME/redlock/config, /etc/redlock.conf)"},
-    {GLOBAL_USER, "user", "NAME", "the ACL user; the password comes from $REDLOCK_PASSWORD or the file"},
-    {GLOBAL_TIMEOUT, "timeout", "TIME", "lower bound of a node's reply timeout (50ms); for the lock: --wait"},
-    {GLOBAL_LABEL, "label", "TEXT", "the holder's name, for people (user@host:pid:command); '' for none"},
-    {'v', "verbose", NULL, "explain each step, node by node"},
-    {'h', "help", NULL, "show this help"},
-    {'V', "version", NULL, "show the version"},
+    {0, "nodes", "LIST", "the nodes: host:port,host:port,...", .text = &cli_overrides.nodes},
+    {0, "config", "FILE", "the config file ($XDG_CONFIG_HOME/redlock/config, /etc/redlock.conf)",
+     .text = &cli_overrides.config},
+    {0, "user", "NAME", "the ACL user; the password comes from $REDLOCK_PASSWORD or the file",
+     .text = &cli_overrides.user},
+    {0, "timeout", "TIME", "lower bound of a node's reply timeout (50ms); for the lock: --wait",
+     .text = &cli_overrides.timeout},
+    {0, "label", "TEXT", "the holder's name, for people (user@host:pid:command); '' for none",
+     .text = &cli_overrides.label},
+    {'v', "verbose", NULL, "explain each step, node by node", .flag = &cli_is_verbose},
+    {'h', "help", NULL, "show this help", .flag = &wants_help},
+    {'V', "version", NULL, "show the version", .flag = &wants_version},
     {0},
 };
 
 /* Two tables of options in getopt_long's form. */
 struct parser {
+    const struct cli_option *option[OPTIONS_MAX];
     struct option longs[OPTIONS_MAX];
     char shorts[2 * OPTIONS_MAX + 3];
     size_t count;
@@ -50,44 +57,20 @@ static void parser_add(struct parser *parser, const struct cli_option *options)
 
     for (; options != NULL && options->name != NULL; options++) {
         assert(parser->count + 1 < OPTIONS_MAX);
-        parser->longs[parser->count++] = (struct option){
-            options->name, options->argument != NULL ? required_argument : no_argument, NULL, options->id};
-        if (options->id >= CLI_LONG_ONLY)
+        parser->longs[parser->count] =
+            (struct option){options->name, options->argument != NULL ? required_argument : no_argument, NULL,
+                            options->letter != 0 ? options->letter : LONG_ONLY + (int)parser->count};
+        parser->option[parser->count++] = options;
+        if (options->letter == 0)
             continue;
-        *end++ = (char)options->id;
+        *end++ = options->letter;
         if (options->argument != NULL)
             *end++ = ':';
     }
     *end = '\0';
 }
 
-/* --- Options of all commands --- */
-
-static bool take_global(int id)
-{
-    switch (id) {
-    case GLOBAL_NODES:
-        cli_overrides.nodes = optarg;
-        return true;
-    case GLOBAL_CONFIG:
-        cli_overrides.config = optarg;
-        return true;
-    case GLOBAL_USER:
-        cli_overrides.user = optarg;
-        return true;
-    case GLOBAL_TIMEOUT:
-        cli_overrides.timeout = optarg;
-        return true;
-    case GLOBAL_LABEL:
-        cli_overrides.label = optarg;
-        return true;
-    case 'v':
-        cli_message_verbose(true);
-        return true;
-    default:
-        return false;
-    }
-}
+/* --- Options --- */
 
 static int show_help(const struct cli_command *command)
 {
@@ -110,7 +93,7 @@ static bool is_among(const struct cli_option *options, const char *word)
     size_t length = strcspn(word + 2, "=");
 
     for (; options != NULL && options->name != NULL; options++)
-        if (word[1] != '-' ? options->id == word[1]
+        if (word[1] != '-' ? options->letter == word[1]
                            : strlen(options->name) == length && strncmp(options->name, word + 2, length) == 0)
             return true;
     return false;
@@ -140,12 +123,13 @@ static int refuse_unknown(const struct cli_command *command, const char *word, c
     return cli_misused("%s is not an option of redlock %s, but of redlock %s", quoted, command->name, other->name);
 }
 
-static bool is_known(const struct parser *parser, int id)
+/* By getopt_long's value; NULL: there is none. */
+static const struct cli_option *find_option(const struct parser *parser, int value)
 {
     for (size_t i = 0; i < parser->count; i++)
-        if (parser->longs[i].val == id)
-            return true;
-    return false;
+        if (parser->longs[i].val == value)
+            return parser->option[i];
+    return NULL;
 }
 
 /* An unknown letter may be followed by others in its word; then argv[optind - 1] is not that word. */
@@ -153,7 +137,7 @@ static int refuse_option(const struct cli_command *command, const struct parser 
 {
     char quoted[CLI_QUOTED_SIZE];
     char letter[3] = {'-', (char)optopt, '\0'};
-    bool is_long = optopt == 0 || (is_known(parser, optopt) && strncmp(argv[optind - 1], "--", 2) == 0);
+    bool is_long = optopt == 0 || (find_option(parser, optopt) != NULL && strncmp(argv[optind - 1], "--", 2) == 0);
     const char *word = is_long ? argv[optind - 1] : letter;
 
     if (answer == ':')
@@ -165,22 +149,22 @@ static int refuse_option(const struct cli_command *command, const struct parser 
  * continue, otherwise the exit status. */
 static int take_options(const struct cli_command *command, struct parser *parser, int argc, char **argv)
 {
-    int id;
+    int value;
 
     parser->words = 0;
     optind = 0; /* glibc: start again */
     opterr = 0;
-    while ((id = getopt_long(argc, argv, parser->shorts, parser->longs, NULL)) != -1) {
-        if (id == 'h')
-            return show_help(command);
-        if (id == 'V')
-            return show_version();
-        if (id == '?' || id == ':')
-            return refuse_option(command, parser, id, argv);
-        if (id == WORD)
+    while ((value = getopt_long(argc, argv, parser->shorts, parser->longs, NULL)) != -1) {
+        if (value == '?' || value == ':')
+            return refuse_option(command, parser, value, argv);
+        if (value == WORD)
             argv[++parser->words] = optarg;
-        else if (!take_global(id) && !command->take(id, optarg))
+        else if (!cli_take_option(find_option(parser, value), optarg))
             return CLI_USAGE;
+        if (wants_help)
+            return show_help(command);
+        if (wants_version)
+            return show_version();
     }
     return -1;
 }

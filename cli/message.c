@@ -12,29 +12,13 @@
 enum { LINE_SIZE = 2048, DEFAULT_COLUMNS = 80 };
 
 static const char *command_name;
-static bool is_verbose;
-static bool is_quiet;
+bool cli_is_verbose, cli_is_quiet;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for the terminal's line */
 static bool live_shown;
 
 void cli_message_command(const char *command)
 {
     command_name = command;
-}
-
-void cli_message_verbose(bool verbose)
-{
-    is_verbose = verbose;
-}
-
-bool cli_is_verbose(void)
-{
-    return is_verbose;
-}
-
-void cli_message_quiet(bool quiet)
-{
-    is_quiet = quiet;
 }
 
 enum { SHOWN_MOST = 16 }; /* bytes of an escaped character, which has up to four bytes */
@@ -123,7 +107,7 @@ void cli_notice(const char *format, ...)
 {
     va_list arguments;
 
-    if (is_quiet)
+    if (cli_is_quiet)
         return;
     va_start(arguments, format);
     say(format, arguments);
@@ -140,7 +124,7 @@ void cli_explain(const char *format, ...)
 {
     va_list arguments;
 
-    if (!is_verbose)
+    if (!cli_is_verbose)
         return;
     va_start(arguments, format);
     say(format, arguments);
@@ -161,7 +145,7 @@ void cli_explain_result(const char *step, const redlock_result *result)
 {
     redlock_result copy;
 
-    if (!is_verbose)
+    if (!cli_is_verbose)
         return;
     copy = *result; /* redlock_result_text() may write its text */
     cli_explain("%s: %s", step, redlock_result_text(&copy));
@@ -188,7 +172,7 @@ const char *cli_holder_text(const redlock_holder *holder, char buffer[CLI_HOLDER
 
 bool cli_is_live(void)
 {
-    return !is_quiet && isatty(STDERR_FILENO) == 1;
+    return !cli_is_quiet && isatty(STDERR_FILENO) == 1;
 }
 
 static size_t terminal_columns(void)

@@ -10,9 +10,7 @@
 
 /* Sets the command's name at the start of each line; static. NULL: none. */
 void cli_message_command(const char *command);
-void cli_message_verbose(bool verbose);
-bool cli_is_verbose(void);
-void cli_message_quiet(bool quiet);
+extern bool cli_is_verbose, cli_is_quiet;
 
 /* An error, or the loss of a lock. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -19,67 +19,26 @@
 #include <unistd.h>
 
 enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
-enum { TTL = CLI_LONG_ONLY, GRACE, CAP, AT_LEAST, FENCE, SHARED, PERMITS, ON_LOST, LEAVE };
 
 static struct {
     int64_t wait_ms;
-    bool wait_given;
     bool no_wait;
     int64_t ttl_ms;
     int64_t grace_ms;
     int64_t cap_ms;
     int64_t at_least_ms;
-    long not_obtained;
+    struct cli_number not_obtained;
     bool fence;
     bool shared;
     bool leave;
-    long permits;
+    struct cli_number permits; /* 0: it is no semaphore */
     const char *on_lost;
 } given = {.wait_ms = REDLOCK_FOREVER,
            .ttl_ms = NOT_GIVEN,
            .grace_ms = NOT_GIVEN,
            .cap_ms = NOT_GIVEN,
-           .not_obtained = CLI_NOT_OBTAINED};
-
-static bool take(int id, const char *value)
-{
-    switch (id) {
-    case 'w':
-        given.wait_given = true;
-        return cli_take_duration("wait", value, &given.wait_ms);
-    case 'n':
-        given.no_wait = true;
-        return true;
-    case 'q':
-        cli_message_quiet(true);
-        return true;
-    case TTL:
-        return cli_take_duration("ttl", value, &given.ttl_ms);
-    case GRACE:
-        return cli_take_duration("grace", value, &given.grace_ms);
-    case CAP:
-        return cli_take_duration("cap", value, &given.cap_ms);
-    case AT_LEAST:
-        return cli_take_duration("at-least", value, &given.at_least_ms);
-    case FENCE:
-        given.fence = true;
-        return true;
-    case SHARED:
-        given.shared = true;
-        return true;
-    case PERMITS:
-        return cli_take_number("permits", value, 1, REDLOCK_PERMITS_MAX, &given.permits);
-    case LEAVE:
-        given.leave = true;
-        return true;
-    case ON_LOST:
-        given.on_lost = value;
-        return true;
-    case 'E':
-    default:
-        return cli_take_number("conflict-exit-code", value, 0, 255, &given.not_obtained);
-    }
-}
+           .not_obtained = {CLI_NOT_OBTAINED, 0, 255},
+           .permits = {0, 1, REDLOCK_PERMITS_MAX}};
 
 /* --- Checks of the options --- */
 
@@ -128,11 +87,11 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
     options->also_count = also_count;
     run->acquire.options.fence = given.fence;
     run->acquire.options.shared = given.shared;
-    run->acquire.options.permits = (uint32_t)given.permits;
+    run->acquire.options.permits = (uint32_t)given.permits.value;
     run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
-    run->acquire.insists = given.wait_given;
-    run->acquire.skips = given.not_obtained == 0;
-    run->not_obtained = (int)given.not_obtained;
+    run->acquire.insists = given.wait_ms != REDLOCK_FOREVER;
+    run->acquire.skips = given.not_obtained.value == 0;
+    run->not_obtained = (int)given.not_obtained.value;
     run->on_lost = given.on_lost;
     run->leave = given.leave;
     options->at_least_ms = (uint32_t)given.at_least_ms;
@@ -160,11 +119,11 @@ static bool take_words(struct cli_run *run, const struct cli_arguments *argument
         cli_misused("the command must follow --: redlock run RESOURCE -- CMD");
     else if (arguments->command[0] == NULL)
         cli_misused("there is no command after --");
-    else if (given.no_wait && given.wait_given)
+    else if (given.no_wait && given.wait_ms != REDLOCK_FOREVER)
         cli_misused("--wait and --no-wait contradict each other");
     else if (arguments->count > REDLOCK_RESOURCES_MAX)
         cli_misused("a lock has at most 64 resources");
-    else if (given.permits && (given.shared || given.fence || arguments->count > 1))
+    else if (given.permits.value > 0 && (given.shared || given.fence || arguments->count > 1))
         cli_misused("--permits cannot be combined with --shared, --fence or several resources");
     else if (given.shared && given.fence)
         cli_misused("--shared cannot be combined with --fence: a reader gets no fencing token");
@@ -234,19 +193,28 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held"},
-    {'n', "no-wait", NULL, "do not wait: give up if the lock is held"},
-    {FENCE, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time"},
-    {SHARED, "shared", NULL, "as a reader: together with other readers, but not with a writer"},
-    {PERMITS, "permits", "K", "the resource is a semaphore with K permits; the same K for all"},
-    {TTL, "ttl", "TIME", "the lock's ttl: how long it blocks others if this machine dies (10s)"},
-    {GRACE, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)"},
-    {CAP, "cap", "TIME", "hold the lock for at most this long, from the ttl to 49d; CMD is ended in time"},
-    {AT_LEAST, "at-least", "TIME", "no other client gets the lock before this long after the acquire, up to max-ttl"},
-    {LEAVE, "leave", NULL, "release the lock when CMD exits, and leave the processes that it started"},
-    {ON_LOST, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended"},
-    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently"},
-    {'q', "quiet", NULL, "no line about a held lock, a wait, or processes that are ended; errors only"},
+    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held",
+     .duration_ms = &given.wait_ms},
+    {'n', "no-wait", NULL, "do not wait: give up if the lock is held", .flag = &given.no_wait},
+    {0, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time", .flag = &given.fence},
+    {0, "shared", NULL, "as a reader: together with other readers, but not with a writer", .flag = &given.shared},
+    {0, "permits", "K", "the resource is a semaphore with K permits; the same K for all", .number = &given.permits},
+    {0, "ttl", "TIME", "the lock's ttl: how long it blocks others if this machine dies (10s)",
+     .duration_ms = &given.ttl_ms},
+    {0, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)",
+     .duration_ms = &given.grace_ms},
+    {0, "cap", "TIME", "hold the lock for at most this long, from the ttl to 49d; CMD is ended in time",
+     .duration_ms = &given.cap_ms},
+    {0, "at-least", "TIME", "no other client gets the lock before this long after the acquire, up to max-ttl",
+     .duration_ms = &given.at_least_ms},
+    {0, "leave", NULL, "release the lock when CMD exits, and leave the processes that it started",
+     .flag = &given.leave},
+    {0, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended",
+     .text = &given.on_lost},
+    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently",
+     .number = &given.not_obtained},
+    {'q', "quiet", NULL, "no line about a held lock, a wait, or processes that are ended; errors only",
+     .flag = &cli_is_quiet},
     {0},
 };
 
@@ -275,6 +243,5 @@ const struct cli_command cli_command_run = {
         "126, 127 CMD cannot be executed, was not found\n",
     .options = options,
     .takes_command = true,
-    .take = take,
     .run = run,
 };

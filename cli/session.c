@@ -131,7 +131,7 @@ static int connect_nodes(redlock_client **client, bool leave_locks)
     redlock_options options = settings->options;
     options.leave_locks = leave_locks;
     options.log = on_log;
-    options.log_level = cli_is_verbose() ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_ERROR;
+    options.log_level = cli_is_verbose ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_ERROR;
     if (redlock_connect(settings->nodes, &options, client, &result) != REDLOCK_OK)
         return refuse_settings(settings, &result);
     return CLI_OK;

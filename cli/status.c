@@ -19,18 +19,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { OPTION_JSON = CLI_LONG_ONLY, OPTION_INTERVAL, SHORTEST_MS = 50 };
+enum { SHORTEST_MS = 50 };
 
 static bool json;
 static bool watch;
 static int64_t interval_ms = 1000;
-
-static bool take(int id, const char *value)
-{
-    if (id == OPTION_INTERVAL)
-        return cli_take_duration("interval", value, &interval_ms);
-    return *(id == OPTION_JSON ? &json : &watch) = true;
-}
 
 /* The state of a resource on the nodes. */
 struct look {
@@ -321,9 +314,9 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "watch", NULL, "repeat each second, until interrupted; with --json a line for each change"},
-    {OPTION_INTERVAL, "interval", "TIME", "with --watch: the interval (1s)"},
-    {OPTION_JSON, "json", NULL, "write an object, on one line"},
+    {'w', "watch", NULL, "repeat each second, until interrupted; with --json a line for each change", .flag = &watch},
+    {0, "interval", "TIME", "with --watch: the interval (1s)", .duration_ms = &interval_ms},
+    {0, "json", NULL, "write an object, on one line", .flag = &json},
     {0},
 };
 
@@ -337,6 +330,5 @@ const struct cli_command cli_command_status = {
         "\n"
         "exit status: 0 a majority replied; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
-    .take = take,
     .run = run,
 };

@@ -11,17 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPTION_JSON = CLI_LONG_ONLY, OPTION_TTL, NOT_GIVEN = -1 };
+enum { NOT_GIVEN = -1 };
 
 static int64_t ttl_ms = NOT_GIVEN;
 static bool json;
-
-static bool take(int id, const char *value)
-{
-    if (id == OPTION_TTL)
-        return cli_take_duration("ttl", value, &ttl_ms);
-    return json = true;
-}
 
 /* --- The token --- */
 
@@ -189,8 +182,8 @@ static int run_release(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {OPTION_TTL, "ttl", "TIME", "the lock's ttl from now, at least (10s)"},
-    {OPTION_JSON, "json", NULL, "write an object, with the remaining validity"},
+    {0, "ttl", "TIME", "the lock's ttl from now, at least (10s)", .duration_ms = &ttl_ms},
+    {0, "json", NULL, "write an object, with the remaining validity", .flag = &json},
     {0},
 };
 
@@ -203,7 +196,6 @@ const struct cli_command cli_command_extend = {
         "\n"
         "exit status: 0 extended on a majority; 75 the lock is lost; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
-    .take = take,
     .run = run_extend,
 };
 

@@ -15,13 +15,6 @@
 
 static bool yes;
 
-static bool take(int id, const char *value)
-{
-    (void)id;
-    (void)value;
-    return yes = true;
-}
-
 /* --- Nodes in quarantine --- */
 
 static bool is_untrusted(const redlock_node_status *node)
@@ -145,7 +138,7 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'y', "yes", NULL, "skip the confirmation: no client holds a lock"},
+    {'y', "yes", NULL, "skip the confirmation: no client holds a lock", .flag = &yes},
     {0},
 };
 
@@ -159,6 +152,5 @@ const struct cli_command cli_command_trust = {
         "\n"
         "exit status: 0 a majority is trusted; 1 not confirmed; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
-    .take = take,
     .run = run,
 };

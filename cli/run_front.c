@@ -27,8 +27,9 @@ enum { PATIENCE_MS = 100, WALKS = 4, STOPPED_MS = 1000 };
 
 struct front {
     const struct cli_run *run;
-    int link;           /* to the holder */
-    pid_t holder;       /* 0: it has ended */
+    int link;     /* to the holder */
+    pid_t holder; /* 0: it has ended, and is reaped */
+    bool has_children;
     bool holder_closed; /* its link */
     int signals;        /* descriptors */
     int alarm;
@@ -42,22 +43,19 @@ struct front {
     bool must_resume;             /* CMD must continue, because we do */
     bool holder_was_stopped;      /* until the lock had ended, and we have killed it */
     int holder_status;
-    struct cli_process *children; /* at the start: the strangers and the holder */
-    size_t child_count;
 };
 
 /* --- CMD's processes --- */
 
+/* Also what a holder that has ended has left, whether it is reaped or not: that is ours when its first thread ends, and it
+ * can be reaped when its last one has ended. */
 static struct cli_tree tree_of(const struct front *front)
 {
-    struct cli_tree tree = {.root = front->holder, .group = front->group};
-
-    if (tree.root > 0)
-        return tree;
-    tree.root = getpid();
-    tree.strangers = front->run->strangers;
-    tree.stranger_count = front->run->stranger_count;
-    return tree;
+    return (struct cli_tree){.root = getpid(),
+                             .spared = front->holder,
+                             .group = front->group,
+                             .strangers = front->run->strangers,
+                             .stranger_count = front->run->stranger_count};
 }
 
 static void signal_group(const struct front *front, int number)
@@ -279,9 +277,7 @@ static bool has_tree(const struct front *front)
 
     if (front->holder > 0)
         return front->group > 0;
-    if (front->run->stranger_count == 0)
-        return waitpid(-1, NULL, WNOHANG | __WALL) >= 0 || errno != ECHILD;
-    return cli_tree_is_alive(&tree);
+    return front->has_children && (front->run->stranger_count == 0 || cli_tree_is_alive(&tree));
 }
 
 /* A stopped holder does not reap its children: so that they are ours, it is killed too. */
@@ -294,17 +290,6 @@ static void replace_stopped_holder(struct front *front, int64_t now)
         return;
     front->holder_was_stopped = true;
     kill(front->holder, SIGKILL);
-}
-
-/* A holder that is killed stays the tree's root for us until its last thread has ended, but its children are ours before
- * that. */
-static void kill_adopted(const struct front *front)
-{
-    struct cli_tree adopted = {
-        .root = getpid(), .group = front->group, .strangers = front->children, .stranger_count = front->child_count};
-
-    if (front->holder > 0 && front->children != NULL)
-        cli_tree_kill(&adopted);
 }
 
 static void guard(struct front *front)
@@ -324,7 +309,6 @@ static void guard(struct front *front)
     if (action != CLI_ENDING_KILL)
         return;
     cli_run_kill(front->run, &tree);
-    kill_adopted(front);
     replace_stopped_holder(front, now);
 }
 
@@ -362,6 +346,7 @@ static void reap(struct front *front)
     while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0)
         if (pid == front->holder)
             lose_holder(front, status);
+    front->has_children = pid == 0 || errno != ECHILD;
 }
 
 /* True: the holder has ended, and so has all that depends on its lock. */
@@ -486,13 +471,8 @@ int cli_run_guard(struct cli_run *run)
         cli_say("cannot start a process: %s", strerror(errno));
         return CLI_SYSTEM;
     }
-    signal(SIGPIPE, SIG_IGN);                                      /* a closed standard error must not end us */
-    if (!cli_tree_children(&front.children, &front.child_count)) { /* the holder may be missing */
-        free(front.children);
-        front.children = NULL;
-    }
+    signal(SIGPIPE, SIG_IGN); /* a closed standard error must not end us */
     watch(&front);
-    free(front.children);
     cli_cgroup_remove(run->cgroup);
     report_loss(&front);
     free(run->strangers);

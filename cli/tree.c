@@ -224,9 +224,9 @@ static void signal_process(const struct process *process, const int *numbers, si
         close(descriptor);
 }
 
-static bool is_target(const struct process *process)
+static bool is_target(const struct cli_tree *tree, const struct process *process)
 {
-    return process->state != 'Z' && process->state != 'X';
+    return process->state != 'Z' && process->state != 'X' && process->id.pid != tree->spared;
 }
 
 /* While a process of the tree is in the group, its number is not another group's. */
@@ -235,7 +235,7 @@ static void kill_process(const struct cli_tree *tree, const struct process *proc
     static const int number = SIGKILL;
     bool in_group = tree->group > 0 && process->group == tree->group;
 
-    if (!is_target(process))
+    if (!is_target(tree, process))
         return;
     if (in_group && !list->killed)
         kill(-tree->group, SIGKILL);
@@ -255,9 +255,9 @@ static struct list read_once(const struct cli_tree *tree, bool killing)
 
     if (!has_proc() || !read_process(tree->root, &root))
         return list;
-    /* The group first, at once. Its leader is a child of the root until it is reaped. */
-    if (killing && tree->group > 0 && read_process(tree->group, &leader) && leader.parent == tree->root &&
-        leader.group == tree->group)
+    /* The group first, at once. Its leader is a child of ours until it is reaped. */
+    if (killing && tree->group > 0 && read_process(tree->group, &leader) && leader.group == tree->group &&
+        (leader.parent == tree->root || leader.parent == tree->spared))
         list.killed = kill(-tree->group, SIGKILL) == 0;
     add_children(&list, root);
     drop_strangers(tree, &list);
@@ -294,12 +294,12 @@ static void signal_group(const struct cli_tree *tree, const struct list *list, c
         kill(-tree->group, numbers[i]);
 }
 
-static size_t count_targets(const struct list *list)
+static size_t count_targets(const struct cli_tree *tree, const struct list *list)
 {
     size_t targets = 0;
 
     for (size_t i = 0; i < list->count; i++)
-        targets += is_target(&list->processes[i]);
+        targets += is_target(tree, &list->processes[i]);
     return targets;
 }
 
@@ -309,7 +309,7 @@ static void signal_tree(const struct cli_tree *tree, const int *numbers, size_t 
 
     signal_group(tree, &list, numbers, count);
     for (size_t i = 0; i < list.count; i++)
-        if (is_target(&list.processes[i]) && (tree->group == 0 || list.processes[i].group != tree->group))
+        if (is_target(tree, &list.processes[i]) && (tree->group == 0 || list.processes[i].group != tree->group))
             signal_process(&list.processes[i], numbers, count);
     free(list.processes);
 }
@@ -327,7 +327,7 @@ static size_t kill_once(const struct cli_tree *tree)
 {
     static const int number = SIGKILL;
     struct list list = read_once(tree, true);
-    size_t found = count_targets(&list) + list.torn;
+    size_t found = count_targets(tree, &list) + list.torn;
 
     if (!list.killed)
         signal_group(tree, &list, &number, 1); /* without /proc */
@@ -352,7 +352,7 @@ void cli_tree_signal_group(const struct cli_tree *tree, int number)
 bool cli_tree_is_alive(const struct cli_tree *tree)
 {
     struct list list = read_tree(tree);
-    size_t targets = count_targets(&list);
+    size_t targets = count_targets(tree, &list);
 
     free(list.processes);
     return targets > 0 || list.torn;
@@ -368,7 +368,7 @@ size_t cli_tree_names(const struct cli_tree *tree, bool deaf, char names[CLI_TRE
     *names = '\0';
     for (size_t i = 0; i < list.count; i++) {
         const struct process *process = &list.processes[i];
-        if (!is_target(process) || (deaf && (kill(process->id.pid, 0) == 0 || errno != EPERM)))
+        if (!is_target(tree, process) || (deaf && (kill(process->id.pid, 0) == 0 || errno != EPERM)))
             continue;
         if (found++ < NAMED)
             length += (size_t)snprintf(names + length, CLI_TREE_NAMES_SIZE - length, "%s%s (PID %d)",

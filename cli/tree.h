@@ -17,8 +17,9 @@ struct cli_process {
 };
 
 struct cli_tree {
-    pid_t root;  /* its descendants are the tree; it gets no signal itself */
-    pid_t group; /* the command's process group, signalled as one: no fork(2) can slip through; 0: none */
+    pid_t root;   /* its descendants are the tree; it gets no signal itself */
+    pid_t spared; /* a child of the root that gets none either, but its descendants do; 0: none */
+    pid_t group;  /* the command's process group, signalled as one: no fork(2) can slip through; 0: none */
     const struct cli_process *strangers; /* children of the root that are not redlock's: their subtrees get no signal */
     size_t stranger_count;
 };

@@ -171,6 +171,19 @@ TEST(tree, a_strangers_tree_lives_on)
     free(strangers);
 }
 
+TEST(tree, a_spared_child_lives_on_without_what_it_started)
+{
+    become_reaper();
+    pid_t child = start(have_children, 3);
+    struct cli_tree tree = {.root = getpid(), .spared = child};
+
+    while (cli_tree_is_alive(&tree))
+        cli_tree_kill(&tree);
+    ck_assert_int_eq(waitpid(child, NULL, WNOHANG), 0);
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    reap_all();
+}
+
 /* The process has ended, and its PID was reused by a process of the tree. */
 TEST(tree, process_with_number_of_former_stranger_is_killed)
 {

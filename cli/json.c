@@ -113,9 +113,13 @@ void cli_json_bool(const char *key, bool value)
     fputs(value ? "true" : "false", stdout);
 }
 
-void cli_json_null(const char *key)
+void cli_json_left(int64_t remaining_ms)
 {
-    member(key);
+    if (remaining_ms != REDLOCK_STATE_NO_EXPIRY) {
+        cli_json_number("remaining_ms", remaining_ms);
+        return;
+    }
+    member("remaining_ms");
     fputs("null", stdout);
 }
 

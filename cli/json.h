@@ -16,10 +16,12 @@ void cli_json_end(void);
 void cli_json_text(const char *key, const char *text);
 void cli_json_number(const char *key, int64_t number);
 void cli_json_bool(const char *key, bool value);
-void cli_json_null(const char *key);
 
 /* token; and label and since, if the token has them. */
 void cli_json_holder(const redlock_holder *holder);
+
+/* remaining_ms, of a lock; null: it has no expiry. */
+void cli_json_left(int64_t remaining_ms);
 
 /* A resource's name in the form of redlock_escape(). */
 void cli_json_escaped(const char *key, const char *bytes);

@@ -1,6 +1,5 @@
 /* redlock list: shows every lock of the deployment. It reads the nodes one after the other, and counts which locks a
  * majority of them has. */
-#define _GNU_SOURCE
 #include "commands.h"
 #include "duration.h"
 #include "exit_status.h"
@@ -16,29 +15,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BUCKETS = 1024, READY_MS = 5000 };
+enum { FIRST_SIZE = 1024, READY_MS = 5000 };
 
 static bool json;
 
 /* A token on a key. */
 struct entry {
-    struct entry *next; /* in the bucket */
-    uint64_t hash;
-    const char *resource; /* as text */
-    const char *token;    /* as text */
-    int64_t left_ms;      /* the longest on any node */
+    char *resource;    /* as text; the token's text is behind it */
+    const char *token; /* as text */
+    int64_t left_ms;   /* the longest on any node */
     int32_t kind;
     int32_t permit;
     int32_t waiters; /* the most on any node */
     uint32_t nodes;  /* that have it */
     uint32_t last;   /* the number of the last one, from 1 */
-    char text[];
 };
 
 struct table {
-    struct entry **bucket;
-    size_t buckets;
+    struct entry *entry;
     size_t count;
+    size_t size;
     bool failed; /* no memory */
 };
 
@@ -53,115 +49,96 @@ struct reading {
 
 /* --- The table --- */
 
-static uint64_t hash_of(const char *text, uint64_t before)
-{
-    for (; *text != '\0'; text++)
-        before = (before ^ (unsigned char)*text) * UINT64_C(1099511628211);
-    return before;
-}
-
-static void put(struct table *table, struct entry *entry)
-{
-    struct entry **bucket = &table->bucket[entry->hash % table->buckets];
-
-    entry->next = *bucket;
-    *bucket = entry;
-}
-
-static bool grow(struct table *table)
-{
-    struct table larger = {.buckets = table->buckets > 0 ? 4 * table->buckets : FIRST_BUCKETS};
-
-    larger.bucket = calloc(larger.buckets, sizeof(*larger.bucket));
-    if (larger.bucket == NULL)
-        return false;
-    for (size_t i = 0; i < table->buckets; i++)
-        for (struct entry *entry = table->bucket[i], *next; entry != NULL; entry = next) {
-            next = entry->next;
-            put(&larger, entry);
-        }
-    free(table->bucket);
-    table->bucket = larger.bucket;
-    table->buckets = larger.buckets;
-    return true;
-}
-
-/* The entry of this token on this key; NULL: no memory. */
-static struct entry *entry_of(struct table *table, const char *resource, const redlock_found *found)
+static bool add(struct table *table, struct entry entry, const char *resource, const char *token)
 {
     size_t resource_size = strlen(resource) + 1;
-    size_t token_size = strlen(found->holder.token) + 1;
-    uint64_t hash = hash_of(found->holder.token, hash_of(resource, UINT64_C(14695981039346656037)));
+    size_t token_size = strlen(token) + 1;
 
-    if (table->count >= table->buckets && !grow(table))
-        return NULL;
-    for (struct entry *entry = table->bucket[hash % table->buckets]; entry != NULL; entry = entry->next)
-        if (entry->hash == hash && entry->kind == found->kind && entry->permit == found->permit &&
-            strcmp(entry->resource, resource) == 0 && strcmp(entry->token, found->holder.token) == 0)
-            return entry;
-    struct entry *entry = malloc(sizeof(*entry) + resource_size + token_size);
-    if (entry == NULL)
-        return NULL;
-    *entry = (struct entry){.hash = hash, .kind = found->kind, .permit = found->permit};
-    entry->resource = memcpy(entry->text, resource, resource_size);
-    entry->token = memcpy(entry->text + resource_size, found->holder.token, token_size);
-    put(table, entry);
-    table->count++;
-    return entry;
+    if (table->count == table->size) {
+        size_t size = table->size > 0 ? 2 * table->size : FIRST_SIZE;
+        struct entry *larger = realloc(table->entry, size * sizeof(*larger));
+        if (larger == NULL)
+            return false;
+        table->entry = larger;
+        table->size = size;
+    }
+    entry.resource = malloc(resource_size + token_size);
+    if (entry.resource == NULL)
+        return false;
+    memcpy(entry.resource, resource, resource_size);
+    entry.token = memcpy(entry.resource + resource_size, token, token_size);
+    table->entry[table->count++] = entry;
+    return true;
 }
 
 /* On the client's thread. */
 static void on_found(const redlock_found *found, void *arg)
 {
     struct reading *reading = arg;
+    struct entry entry = {.left_ms = found->remaining_ms,
+                          .kind = found->kind,
+                          .permit = found->permit,
+                          .waiters = found->waiters,
+                          .nodes = 1,
+                          .last = reading->number};
     char resource[4 * REDLOCK_RESOURCE_MAX + 1];
 
     redlock_escape(found->resource.bytes, found->resource.size, resource, sizeof(resource));
-    struct entry *entry = entry_of(reading->table, resource, found);
-    if (entry == NULL) {
+    if (!add(reading->table, entry, resource, found->holder.token))
         reading->table->failed = true;
-        return;
-    }
-    if (entry->last != reading->number) /* SCAN may return a key twice */
-        entry->nodes++;
-    entry->last = reading->number;
-    entry->left_ms = found->remaining_ms > entry->left_ms ? found->remaining_ms : entry->left_ms;
-    entry->waiters = found->waiters > entry->waiters ? found->waiters : entry->waiters;
-    if (++reading->found % 1000 == 0)
+    else if (++reading->found % 1000 == 0)
         cli_live("reading %s, node %u of %u: %zu locks", reading->node, reading->number, reading->nodes,
                  reading->found);
 }
 
-static int by_resource(const void *one, const void *other)
+/* 0: the same token on the same key. */
+static int compare(const struct entry *first, const struct entry *second)
 {
-    const struct entry *first = *(struct entry *const *)one;
-    const struct entry *second = *(struct entry *const *)other;
     int order = strcmp(first->resource, second->resource);
 
     if (order == 0)
         order = first->permit - second->permit;
-    return order != 0 ? order : strcmp(first->token, second->token);
+    if (order == 0)
+        order = strcmp(first->token, second->token);
+    return order != 0 ? order : first->kind - second->kind;
 }
 
-/* Moves the locks of a majority to an array, sorted, and frees the others. */
-static struct entry **sorted(struct table *table, uint32_t quorum, size_t *count)
+static int by_name_and_node(const void *one, const void *other)
 {
-    struct entry **locks = calloc(table->count + 1, sizeof(struct entry *));
+    const struct entry *first = one, *second = other;
+    int order = compare(first, second);
 
-    *count = 0;
-    for (size_t i = 0; i < table->buckets; i++)
-        for (struct entry *entry = table->bucket[i], *next; entry != NULL; entry = next) {
-            next = entry->next;
-            if (locks != NULL && entry->nodes >= quorum)
-                locks[(*count)++] = entry;
-            else
-                free(entry);
+    return order != 0 ? order : (first->last > second->last) - (first->last < second->last);
+}
+
+/* Sorts the table, and makes one entry of those for the same token on the same key: of several nodes, or of one whose SCAN
+ * has returned the key twice. */
+static void merge(struct table *table)
+{
+    size_t kept = 0;
+
+    if (table->count > 0)
+        qsort(table->entry, table->count, sizeof(*table->entry), by_name_and_node);
+    for (size_t i = 0; i < table->count; i++) {
+        struct entry *entry = &table->entry[i], *before = kept > 0 ? &table->entry[kept - 1] : NULL;
+        if (before == NULL || compare(before, entry) != 0) {
+            table->entry[kept++] = *entry;
+            continue;
         }
-    free(table->bucket);
-    *table = (struct table){.failed = table->failed || locks == NULL};
-    if (locks != NULL)
-        qsort(locks, *count, sizeof(*locks), by_resource);
-    return locks;
+        before->nodes += entry->last != before->last;
+        before->last = entry->last;
+        before->left_ms = entry->left_ms > before->left_ms ? entry->left_ms : before->left_ms;
+        before->waiters = entry->waiters > before->waiters ? entry->waiters : before->waiters;
+        free(entry->resource);
+    }
+    table->count = kept;
+}
+
+static void free_table(struct table *table)
+{
+    for (size_t i = 0; i < table->count; i++)
+        free(table->entry[i].resource);
+    free(table->entry);
 }
 
 /* --- Output --- */
@@ -179,10 +156,7 @@ static void write_lock(const struct entry *lock)
     if (lock->kind == REDLOCK_KIND_PERMIT)
         cli_json_number("permit", lock->permit);
     cli_json_holder(&holder);
-    if (lock->left_ms == REDLOCK_STATE_NO_EXPIRY)
-        cli_json_null("remaining_ms");
-    else
-        cli_json_number("remaining_ms", lock->left_ms);
+    cli_json_left(lock->left_ms);
     if (lock->waiters >= 0)
         cli_json_number("waiters", lock->waiters);
     cli_json_number("held_on", lock->nodes);
@@ -215,16 +189,16 @@ static void print_lock(const struct entry *lock)
     putchar('\n');
 }
 
-static void show(struct entry **locks, size_t count, uint32_t read, uint32_t quorum)
+/* The locks of a majority. */
+static void show(const struct table *table, uint32_t read, uint32_t quorum)
 {
     if (json) {
         cli_json_object(NULL);
         cli_json_array("locks");
     }
-    for (size_t i = 0; i < count; i++) {
-        (json ? write_lock : print_lock)(locks[i]);
-        free(locks[i]);
-    }
+    for (size_t i = 0; i < table->count; i++)
+        if (table->entry[i].nodes >= quorum)
+            (json ? write_lock : print_lock)(&table->entry[i]);
     if (json) {
         cli_json_end();
         cli_json_number("nodes_read", read);
@@ -245,7 +219,9 @@ static uint32_t read_nodes(redlock_client *client, const char *pattern, struct t
     for (uint32_t i = 0; i < redlock_nodes(client) && !table->failed; i++) {
         redlock_node_status_get(client, i, &node);
         struct reading reading = {table, node.name, i + 1, redlock_nodes(client), 0};
-        if (redlock_scan(client, i, pattern, on_found, &reading, NULL, &result) == REDLOCK_OK) {
+        int status = redlock_scan(client, i, pattern, on_found, &reading, NULL, &result);
+        merge(table);
+        if (status == REDLOCK_OK) {
             read++;
             continue;
         }
@@ -262,24 +238,20 @@ static int list(redlock_client *client, const char *pattern)
     struct table table = {0};
     redlock_result ready;
     redlock_result failure = {0};
-    size_t count = 0;
     uint32_t quorum = redlock_nodes(client) / 2 + 1;
 
     redlock_ready(client, READY_MS, &ready); /* or some nodes are unreachable */
     uint32_t read = read_nodes(client, pattern, &table, &failure);
-    struct entry **locks = sorted(&table, read < quorum ? UINT32_MAX : quorum, &count);
-    if (table.failed) {
+    int status = table.failed ? CLI_SYSTEM : read < quorum ? cli_exit_of(&failure) : CLI_OK;
+    if (table.failed)
         cli_say("out of memory");
-        free(locks);
-        return CLI_SYSTEM;
-    }
-    if (read < quorum)
+    else if (read < quorum)
         cli_say("%u of %u nodes were read; a majority is needed to tell which locks are held", read,
                 redlock_nodes(client));
     else
-        show(locks, count, read, quorum);
-    free(locks);
-    return read >= quorum ? CLI_OK : cli_exit_of(&failure);
+        show(&table, read, quorum);
+    free_table(&table);
+    return status;
 }
 
 static int run(const struct cli_arguments *arguments)

@@ -46,14 +46,6 @@ static const char *word_for(const struct look *look)
 
 /* --- For programs --- */
 
-static void write_left(int64_t left_ms)
-{
-    if (left_ms == REDLOCK_STATE_NO_EXPIRY)
-        cli_json_null("remaining_ms");
-    else
-        cli_json_number("remaining_ms", left_ms);
-}
-
 static void write_node(const redlock_node_state *state, const redlock_node_result *result)
 {
     bool answered = state->remaining_ms >= 0;
@@ -65,7 +57,7 @@ static void write_node(const redlock_node_state *state, const redlock_node_resul
     if (state->remaining_ms > 0) {
         redlock_holder_read(state->token, &holder);
         cli_json_holder(&holder);
-        write_left(state->remaining_ms);
+        cli_json_left(state->remaining_ms);
     }
     if (answered && state->waiters >= 0)
         cli_json_number("waiters", state->waiters);
@@ -81,7 +73,7 @@ static void write_look(const struct look *look)
     cli_json_text("state", word_for(look));
     if (look->state.locked) {
         cli_json_holder(&look->state.holder);
-        write_left(look->state.remaining_ms);
+        cli_json_left(look->state.remaining_ms);
     }
     if (look->state.permits_taken > 0)
         cli_json_number("permits_taken", look->state.permits_taken);

@@ -12,38 +12,21 @@
 
 enum { CLOCK_OFF_US = 1000000 };
 
-__attribute__((format(printf, 1, 2))) static const char *print(const char *format, ...)
+/* Adds a warning. */
+__attribute__((format(printf, 4, 5))) static struct cli_finding *find(struct cli_findings *findings, const char *name,
+                                                                      const char *remedy, const char *format, ...)
 {
-    static char text[768];
+    struct cli_finding *finding =
+        &findings->finding[findings->count < CLI_FINDINGS_MAX ? findings->count++ : CLI_FINDINGS_MAX - 1];
     va_list arguments;
 
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    return text;
-}
-
-/* --- Adding --- */
-
-static struct cli_finding *add(struct cli_finding *findings, unsigned *count, enum cli_severity severity,
-                               const char *name, const char *text)
-{
-    struct cli_finding *finding = &findings[*count < CLI_FINDINGS_MAX ? (*count)++ : CLI_FINDINGS_MAX - 1];
-
-    *finding = (struct cli_finding){.severity = severity};
+    *finding = (struct cli_finding){.severity = CLI_WARNING};
     snprintf(finding->name, sizeof(finding->name), "%s", name);
-    snprintf(finding->text, sizeof(finding->text), "%s", text);
-    return finding;
-}
-
-static struct cli_finding *add_to_node(struct cli_diagnosed_node *node, const char *name, const char *text)
-{
-    return add(node->finding, &node->count, CLI_WARNING, name, text);
-}
-
-static void set_remedy(struct cli_finding *finding, const char *remedy)
-{
     snprintf(finding->remedy, sizeof(finding->remedy), "%s", remedy);
+    va_start(arguments, format);
+    vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+    va_end(arguments);
+    return finding;
 }
 
 /* --- A node --- */
@@ -160,7 +143,7 @@ static void set_remedy_of_witnesses(struct cli_finding *finding, const char *sai
             snprintf(text + used, sizeof(text) - used, "%s%s", used > 0 ? "; " : "", remedy);
     }
     if (*text != '\0')
-        set_remedy(finding, text);
+        snprintf(finding->remedy, sizeof(finding->remedy), "%s", text);
 }
 
 static bool is_ready(const struct cli_diagnosed_node *node)
@@ -178,19 +161,27 @@ static void judge_link(struct cli_diagnosed_node *node, const redlock_node_resul
     if (!is_ready(node) && (node->status.findings & of_witnesses) != 0)
         return; /* the finding says more */
     if (!is_ready(node))
-        set_remedy(add_to_node(node, "unreachable", *error != '\0' ? error : node->status.state), remedy_for(error));
+        find(&node->findings, "unreachable", remedy_for(error), "%s", *error != '\0' ? error : node->status.state);
     else if (result->outcome == REDLOCK_NODE_TIMED_OUT)
-        set_remedy(add_to_node(node, "slow", "it is connected, but did not reply within its timeout"),
-                   "check its load, or raise --timeout");
+        find(&node->findings, "slow", "check its load, or raise --timeout",
+             "it is connected, but did not reply within its timeout");
 }
 
 static void add_library_finding(struct cli_diagnosed_node *node, uint32_t bit)
 {
-    struct cli_finding *finding = add_to_node(node, redlock_finding_name(bit), redlock_finding_text(bit));
+    struct cli_finding *finding =
+        find(&node->findings, redlock_finding_name(bit), redlock_finding_remedy(bit), "%s", redlock_finding_text(bit));
 
-    set_remedy(finding, redlock_finding_remedy(bit));
     if (bit == REDLOCK_FINDING_WITNESSES_SILENT)
         set_remedy_of_witnesses(finding, node->status.witnesses);
+    if (bit == REDLOCK_FINDING_OTHER_DEPLOYMENT) {
+        snprintf(finding->text, sizeof(finding->text),
+                 "its marker names deployment '%s' with %u nodes; its vote does not count",
+                 node->status.marker_deployment, node->status.marker_nodes);
+        snprintf(
+            finding->remedy, sizeof(finding->remedy),
+            "correct the list of nodes or the deployment's name; or, if all its clients are stopped: redlock trust");
+    }
     if (bit == REDLOCK_FINDING_TOO_OLD && *node->status.objection != '\0') /* which has the server's name and version */
         snprintf(finding->text, sizeof(finding->text), "%s", node->status.objection);
 }
@@ -200,16 +191,6 @@ static void judge_findings(struct cli_diagnosed_node *node)
     for (uint32_t bit = 1; bit != 0; bit <<= 1)
         if ((node->status.findings & bit) != 0)
             add_library_finding(node, bit);
-    if ((node->status.findings & REDLOCK_FINDING_OTHER_DEPLOYMENT) == 0)
-        return;
-    struct cli_finding *last = &node->finding[node->count - 1];
-    for (unsigned i = 0; i < node->count; i++)
-        if (strcmp(node->finding[i].name, redlock_finding_name(REDLOCK_FINDING_OTHER_DEPLOYMENT)) == 0)
-            last = &node->finding[i];
-    snprintf(last->text, sizeof(last->text), "its marker names deployment '%s' with %u nodes; its vote does not count",
-             node->status.marker_deployment, node->status.marker_nodes);
-    set_remedy(last,
-               "correct the list of nodes or the deployment's name; or, if all its clients are stopped: redlock trust");
 }
 
 static void judge_quarantine(struct cli_diagnosed_node *node)
@@ -219,10 +200,9 @@ static void judge_quarantine(struct cli_diagnosed_node *node)
     if (!is_ready(node) || !cli_quarantine_ends(&node->status) || *node->other_server != '\0')
         return;
     const char *why = strstr(node->status.objection, ": ");
-    const char *text = print("it may have lost locks, and grants none for %s%s",
-                             cli_duration_text(node->status.quarantine_ms, left), why != NULL ? why : "");
-    struct cli_finding *finding = add_to_node(node, "quarantine", text);
-    set_remedy(finding, "wait; or, if no client holds a lock: redlock trust");
+    find(&node->findings, "quarantine", "wait; or, if no client holds a lock: redlock trust",
+         "it may have lost locks, and grants none for %s%s", cli_duration_text(node->status.quarantine_ms, left),
+         why != NULL ? why : "");
 }
 
 static void judge_rights(struct cli_diagnosed_node *node)
@@ -232,11 +212,11 @@ static void judge_rights(struct cli_diagnosed_node *node)
     if (*node->status.lacking == '\0')
         return;
     struct cli_finding *finding =
-        add_to_node(node, "lacking-rights", print("user %s lacks %.250s", user, node->status.lacking));
-    if (strncmp(node->status.lacking, "(more)", 6) == 0 || strstr(node->status.lacking, " (more)") != NULL)
-        set_remedy(finding, "not all rules fit here: grant the user those that redlock(7) lists");
-    else
-        set_remedy(finding, print("on the node: ACL SETUSER %s %s", user, node->status.lacking));
+        find(&node->findings, "lacking-rights", "not all rules fit here: grant the user those that redlock(7) lists",
+             "user %s lacks %.250s", user, node->status.lacking);
+    if (strncmp(node->status.lacking, "(more)", 6) != 0 && strstr(node->status.lacking, " (more)") == NULL)
+        snprintf(finding->remedy, sizeof(finding->remedy), "on the node: ACL SETUSER %s %s", user,
+                 node->status.lacking);
 }
 
 /* An inspection is refused for missing commands or rights, or with the error by which the server refuses new locks. */
@@ -257,15 +237,14 @@ static bool refuses_locks(const struct cli_diagnosed_node *node, const redlock_n
 static void judge_commands(struct cli_diagnosed_node *node, const redlock_node_result *result)
 {
     if (is_ready(node) && begins(result->text, of_commands))
-        set_remedy(add_to_node(node, "missing-commands", result->text),
-                   "remove their rename-command from the server's configuration, and restart it");
+        find(&node->findings, "missing-commands",
+             "remove their rename-command from the server's configuration, and restart it", "%s", result->text);
 }
 
 static void judge_refusal(struct cli_diagnosed_node *node, const redlock_node_result *result)
 {
     if (node->refuses && !begins(result->text, of_commands))
-        set_remedy(add_to_node(node, "refusing", print("it grants no lock: %.200s", result->text)),
-                   remedy_for(result->text));
+        find(&node->findings, "refusing", remedy_for(result->text), "it grants no lock: %.200s", result->text);
 }
 
 static void judge_time(struct cli_diagnosed_node *node, const redlock_options *options)
@@ -273,25 +252,20 @@ static void judge_time(struct cli_diagnosed_node *node, const redlock_options *o
     int64_t low = node->status.clock_low_us, high = node->status.clock_high_us;
 
     if (node->status.clock_known != 0 && (low > CLOCK_OFF_US || high < -CLOCK_OFF_US))
-        set_remedy(add_to_node(node, "clock",
-                               print("its clock is %.1f s %s this machine's",
-                                     (low > 0 ? 1 : -1) * (double)(low + high) / 2e6, low > 0 ? "ahead of" : "behind")),
-                   "synchronise both clocks by NTP");
+        find(&node->findings, "clock", "synchronise both clocks by NTP", "its clock is %.1f s %s this machine's",
+             (low > 0 ? 1 : -1) * (double)(low + high) / 2e6, low > 0 ? "ahead of" : "behind");
     if (node->round_trip_us > options->node_timeout_ms * 500)
-        set_remedy(add_to_node(node, "slow",
-                               print("its round trip of %.1f ms is more than half of its timeout of %u ms",
-                                     node->round_trip_us / 1e3, options->node_timeout_ms)),
-                   "raise --timeout, or use a closer node");
+        find(&node->findings, "slow", "raise --timeout, or use a closer node",
+             "its round trip of %.1f ms is more than half of its timeout of %u ms", node->round_trip_us / 1e3,
+             options->node_timeout_ms);
 }
 
 static void judge_persistence(struct cli_diagnosed_node *node, const redlock_options *options)
 {
     if (options->guard == 0 && node->status.append_only == 1 && *node->status.append_fsync != '\0' &&
         strcmp(node->status.append_fsync, "always") != 0)
-        set_remedy(add_to_node(node, "not-persistent",
-                               print("with appendfsync %s it loses its last locks in a crash, and the guard is off",
-                                     node->status.append_fsync)),
-                   "turn the guard on, or set appendfsync always");
+        find(&node->findings, "not-persistent", "turn the guard on, or set appendfsync always",
+             "with appendfsync %s it loses its last locks in a crash, and the guard is off", node->status.append_fsync);
 }
 
 /* Locks work without these rights; only waiting and healing suffer. */
@@ -321,10 +295,10 @@ static bool has_rights(const redlock_node_status *status)
 static void judge_server(struct cli_diagnosed_node *node)
 {
     if (*node->other_server != '\0')
-        set_remedy(add_to_node(node, "several-servers",
-                               print("its connections lead to different servers, of the run_ids %.8s... and %.8s...",
-                                     node->status.run_id, node->other_server)),
-                   "list the servers themselves: no proxy that spreads connections, and no name of several servers");
+        find(&node->findings, "several-servers",
+             "list the servers themselves: no proxy that spreads connections, and no name of several servers",
+             "its connections lead to different servers, of the run_ids %.8s... and %.8s...", node->status.run_id,
+             node->other_server);
 }
 
 static void judge_node(struct cli_diagnosed_node *node, const redlock_node_result *result,
@@ -348,15 +322,16 @@ static void judge_node(struct cli_diagnosed_node *node, const redlock_node_resul
 
 static void judge_number(struct cli_diagnosis *diagnosis)
 {
-    struct cli_finding *finding;
+    struct cli_findings *findings = &diagnosis->findings;
 
-    if (diagnosis->nodes % 2 == 1 && diagnosis->nodes > 1)
-        return;
-    const char *text = diagnosis->nodes == 1 ? "a single node: if it fails, no lock can be acquired"
-                                             : print("%u nodes tolerate no more failures than %u", diagnosis->nodes,
-                                                     diagnosis->nodes - 1);
-    finding = add(diagnosis->finding, &diagnosis->count, CLI_NOTE, "number", text);
-    set_remedy(finding, diagnosis->nodes == 1 ? "five nodes tolerate two failures" : "use an odd number");
+    if (diagnosis->nodes == 1)
+        find(findings, "number", "five nodes tolerate two failures",
+             "a single node: if it fails, no lock can be acquired")
+            ->severity = CLI_NOTE;
+    else if (diagnosis->nodes % 2 == 0)
+        find(findings, "number", "use an odd number", "%u nodes tolerate no more failures than %u", diagnosis->nodes,
+             diagnosis->nodes - 1)
+            ->severity = CLI_NOTE;
 }
 
 /* When the quorum-th node leaves quarantine, if the others have no other problem. */
@@ -384,7 +359,7 @@ static void judge_whole(struct cli_diagnosis *diagnosis)
     diagnosis->severity = CLI_NOTE;
     for (uint32_t i = 0; i < diagnosis->nodes; i++) {
         diagnosis->working += diagnosis->node[i].works;
-        if (diagnosis->node[i].count > 0)
+        if (diagnosis->node[i].findings.count > 0)
             diagnosis->severity = CLI_WARNING;
     }
     if (diagnosis->working >= diagnosis->quorum)

@@ -18,14 +18,18 @@ struct cli_finding {
 
 enum { CLI_FINDINGS_MAX = 18 };
 
+struct cli_findings {
+    unsigned count;
+    struct cli_finding finding[CLI_FINDINGS_MAX];
+};
+
 struct cli_diagnosed_node {
     redlock_node_status status;
     uint32_t round_trip_us; /* 0: none */
     char other_server[48];  /* the run_id that another connection has found there; "": the same */
     bool works;             /* it would grant a lock now */
     bool refuses;           /* the server refuses every new lock, in quarantine or not */
-    unsigned count;
-    struct cli_finding finding[CLI_FINDINGS_MAX];
+    struct cli_findings findings;
 };
 
 struct cli_diagnosis {
@@ -33,9 +37,8 @@ struct cli_diagnosis {
     uint32_t nodes;
     uint32_t quorum;
     uint32_t working;
-    int64_t recovers_ms; /* if quarantines prevent a majority: until there is one; otherwise 0 */
-    unsigned count;      /* findings about all nodes together */
-    struct cli_finding finding[CLI_FINDINGS_MAX];
+    int64_t recovers_ms;          /* if quarantines prevent a majority: until there is one; otherwise 0 */
+    struct cli_findings findings; /* about all nodes together */
     struct cli_diagnosed_node node[REDLOCK_NODES_MAX];
 };
 

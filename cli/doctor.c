@@ -22,15 +22,16 @@ static const char *const severities[] = {"ok", "warning", "critical"};
 
 /* --- For programs --- */
 
-static void write_findings(const struct cli_finding *findings, unsigned count)
+static void write_findings(const struct cli_findings *findings)
 {
     cli_json_array("findings");
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < findings->count; i++) {
+        const struct cli_finding *finding = &findings->finding[i];
         cli_json_object(NULL);
-        cli_json_text("name", findings[i].name);
-        cli_json_text("severity", findings[i].severity == CLI_NOTE ? "note" : severities[findings[i].severity]);
-        cli_json_text("text", findings[i].text);
-        cli_json_text("remedy", findings[i].remedy);
+        cli_json_text("name", finding->name);
+        cli_json_text("severity", finding->severity == CLI_NOTE ? "note" : severities[finding->severity]);
+        cli_json_text("text", finding->text);
+        cli_json_text("remedy", finding->remedy);
         cli_json_end();
     }
     cli_json_end();
@@ -93,7 +94,7 @@ static void write_node(const struct cli_diagnosed_node *node)
     cli_json_text("lacking", status->lacking);
     if (*status->witnesses != '\0')
         cli_json_text("witnesses", status->witnesses);
-    write_findings(node->finding, node->count);
+    write_findings(&node->findings);
     cli_json_end();
 }
 
@@ -105,7 +106,7 @@ static void write_diagnosis(const struct cli_diagnosis *diagnosis)
     cli_json_number("quorum", diagnosis->quorum);
     if (diagnosis->recovers_ms > 0)
         cli_json_number("recovers_ms", diagnosis->recovers_ms);
-    write_findings(diagnosis->finding, diagnosis->count);
+    write_findings(&diagnosis->findings);
     cli_json_array("nodes");
     for (uint32_t i = 0; i < diagnosis->nodes; i++)
         write_node(&diagnosis->node[i]);
@@ -115,12 +116,13 @@ static void write_diagnosis(const struct cli_diagnosis *diagnosis)
 
 /* --- For people --- */
 
-static void print_findings(const struct cli_finding *findings, unsigned count)
+static void print_findings(const struct cli_findings *findings)
 {
-    for (unsigned i = 0; i < count; i++) {
-        printf("    %s: %s\n", findings[i].name, findings[i].text);
-        if (*findings[i].remedy != '\0')
-            printf("      -> %s\n", findings[i].remedy);
+    for (unsigned i = 0; i < findings->count; i++) {
+        const struct cli_finding *finding = &findings->finding[i];
+        printf("    %s: %s\n", finding->name, finding->text);
+        if (*finding->remedy != '\0')
+            printf("      -> %s\n", finding->remedy);
     }
 }
 
@@ -171,7 +173,7 @@ static void print_node(const struct cli_diagnosed_node *node, int width)
     int columns = is_ready ? STATE_WIDTH : 0; /* nothing follows the state of an unreachable node */
 
     printf("  %-*s  ", width, node->status.name);
-    if (node->count == 0)
+    if (node->findings.count == 0)
         cli_print(CLI_GOOD, columns, "ok");
     else
         cli_print(node->works ? CLI_DOUBTFUL : CLI_BAD, columns, node->works ? "warning" : "out");
@@ -180,7 +182,7 @@ static void print_node(const struct cli_diagnosed_node *node, int width)
     putchar('\n');
     if (*node->status.witnesses != '\0')
         printf("    %s: %s\n", *node->status.name == '{' ? "masters" : "sentinels", node->status.witnesses);
-    print_findings(node->finding, node->count);
+    print_findings(&node->findings);
 }
 
 static int name_width(const struct cli_diagnosis *diagnosis)
@@ -217,7 +219,7 @@ static void print_diagnosis(const struct cli_diagnosis *diagnosis)
     print_titles(width);
     for (uint32_t i = 0; i < diagnosis->nodes; i++)
         print_node(&diagnosis->node[i], width);
-    print_findings(diagnosis->finding, diagnosis->count);
+    print_findings(&diagnosis->findings);
 }
 
 /* --- The command --- */

@@ -11,7 +11,7 @@ document=$project/docs/operations.md
 
 reported() { # LIBRARY_SOURCE COMMAND_SOURCE: the names in the code
   sed -nE 's/.*\{REDLOCK_FINDING_[A-Z_]+,[^"]*"([a-z-]+)".*/\1/p' "$1"
-  tr -d '\n' <"$2" | grep -oE 'add(_to_node)?\([^;"]*"[a-z-]+"' | sed -E 's/.*"([a-z-]+)"/\1/'
+  tr -d '\n' <"$2" | grep -oE 'find\([^;"]*"[a-z-]+"' | sed -E 's/.*"([a-z-]+)"/\1/'
 }
 
 explained() { # DOCUMENT: the headings of the section
@@ -24,7 +24,7 @@ faults() { # LIBRARY_SOURCE COMMAND_SOURCE DOCUMENT
 }
 
 printf '    {REDLOCK_FINDING_PLANTED, "planted-one", "text"},\n' >"$work/library.c"
-printf '    set_remedy(add_to_node(node, "planted-two",\n  "text"), x); add(a, &b, CLI_NOTE, "planted-three", c);\n' >"$work/command.c"
+printf '    find(&node->findings,\n  "planted-two", "remedy", "text"); find(findings, "planted-three", x, "text");\n' >"$work/command.c"
 printf '## Findings of doctor\n\n### gone\n' >"$work/document.md"
 planted 4 faults "$work/library.c" "$work/command.c" "$work/document.md"
 [ "$(reported "$project/src/node/finding.c" "$project/cli/diagnosis.c" | sort -u | wc -l)" -ge 18 ] || die "findings are missing in the code"

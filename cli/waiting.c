@@ -3,13 +3,16 @@
 
 #include "duration.h"
 #include "message.h"
+#include "moment.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* A wait that is over at once is not worth a line. */
 enum { SECOND_MS = 1000, WORTH_A_LINE_MS = 500 };
@@ -20,19 +23,9 @@ struct cli_waiting {
     int64_t wait_ms;
     int64_t began_ms;
     pthread_t thread;
-    pthread_mutex_t mutex; /* for `over` */
-    pthread_cond_t changed;
-    bool over;
+    int over;  /* readable when the wait is over */
     bool said; /* in a line, without a terminal */
 };
-
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * SECOND_MS + now.tv_nsec / 1000000;
-}
 
 /* The keys are free on a majority, but some nodes grant no lock, for example in quarantine: the first one's reason. */
 static void describe_nodes(redlock_client *client, const redlock_state *state, char *text, size_t size)
@@ -91,7 +84,7 @@ static void draw(struct cli_waiting *waiting)
     char names[CLI_NAMES_SIZE];
     char left[CLI_DURATION_SIZE];
     char holder[1024];
-    int64_t left_ms = waiting->wait_ms - (clock_ms() - waiting->began_ms);
+    int64_t left_ms = waiting->wait_ms - (cli_now_ms() - waiting->began_ms);
     void (*print)(const char *format, ...) = cli_is_live() ? cli_live : cli_notice;
 
     if (waiting->said)
@@ -106,18 +99,11 @@ static void draw(struct cli_waiting *waiting)
 }
 
 /* True: the wait is over. */
-static bool pause_for(struct cli_waiting *waiting, int64_t pause_ms)
+static bool pause_for(const struct cli_waiting *waiting, int pause_ms)
 {
-    struct timespec until;
-    int64_t until_ms = clock_ms() + pause_ms;
+    struct pollfd over = {.fd = waiting->over, .events = POLLIN};
 
-    until = (struct timespec){.tv_sec = until_ms / SECOND_MS, .tv_nsec = (long)(until_ms % SECOND_MS * 1000000)};
-    pthread_mutex_lock(&waiting->mutex);
-    while (!waiting->over && pthread_cond_timedwait(&waiting->changed, &waiting->mutex, &until) == 0)
-        ;
-    bool over = waiting->over;
-    pthread_mutex_unlock(&waiting->mutex);
-    return over;
+    return poll(&over, 1, pause_ms) != 0;
 }
 
 static void *show(void *arg)
@@ -149,19 +135,19 @@ static bool start_thread(struct cli_waiting *waiting)
 struct cli_waiting *cli_waiting_show(redlock_client *client, const struct cli_acquire *how, int64_t wait_ms, bool said)
 {
     struct cli_waiting *waiting;
-    pthread_condattr_t attributes;
 
     if ((how->skips && !cli_is_live()) || (waiting = calloc(1, sizeof(*waiting))) == NULL)
         return NULL;
-    *waiting = (struct cli_waiting){
-        .client = client, .how = how, .wait_ms = wait_ms, .began_ms = clock_ms(), .said = said && !cli_is_live()};
-    pthread_mutex_init(&waiting->mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&waiting->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (start_thread(waiting))
+    *waiting = (struct cli_waiting){.client = client,
+                                    .how = how,
+                                    .wait_ms = wait_ms,
+                                    .began_ms = cli_now_ms(),
+                                    .over = eventfd(0, EFD_CLOEXEC),
+                                    .said = said && !cli_is_live()};
+    if (waiting->over >= 0 && start_thread(waiting))
         return waiting;
+    if (waiting->over >= 0)
+        close(waiting->over);
     free(waiting);
     return NULL;
 }
@@ -173,16 +159,12 @@ void cli_waiting_hide(struct cli_waiting *waiting, bool acquired)
 
     if (waiting == NULL)
         return;
-    pthread_mutex_lock(&waiting->mutex);
-    waiting->over = true;
-    pthread_cond_signal(&waiting->changed);
-    pthread_mutex_unlock(&waiting->mutex);
+    eventfd_write(waiting->over, 1);
     pthread_join(waiting->thread, NULL);
-    pthread_cond_destroy(&waiting->changed);
-    pthread_mutex_destroy(&waiting->mutex);
+    close(waiting->over);
     cli_live("%s", "");
-    if (acquired && clock_ms() - waiting->began_ms >= WORTH_A_LINE_MS)
+    if (acquired && cli_now_ms() - waiting->began_ms >= WORTH_A_LINE_MS)
         cli_notice("%s acquired after %s", cli_acquire_names(waiting->how, names),
-                   cli_duration_text(clock_ms() - waiting->began_ms, waited));
+                   cli_duration_text(cli_now_ms() - waiting->began_ms, waited));
     free(waiting);
 }

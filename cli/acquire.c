@@ -1,5 +1,4 @@
 /* redlock acquire: acquires a lock for a script, by its token, or for the life of a process. */
-#define _GNU_SOURCE
 #include "commands.h"
 #include "duration.h"
 #include "exit_status.h"

@@ -50,10 +50,8 @@ static int run(const struct cli_arguments *arguments)
     if (settings == NULL)
         return status;
     struct cli_bench *bench = calloc(1, sizeof(*bench)); /* large */
-    if (bench == NULL) {
-        cli_say("out of memory");
-        return CLI_SYSTEM;
-    }
+    if (bench == NULL)
+        return cli_fail(CLI_SYSTEM, "out of memory");
     bench->prefix = prefix;
     bench->time_ms = time_ms;
     bench->threads = (unsigned)threads.value;

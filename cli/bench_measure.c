@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "bench.h"
 
 #include "exit_status.h"
@@ -182,8 +181,7 @@ static int measure_parallel(struct cli_bench *bench, int64_t deadline_ms)
     free(workers);
     if (started == bench->threads)
         return CLI_OK;
-    cli_say("cannot start %u threads", bench->threads);
-    return CLI_SYSTEM;
+    return cli_fail(CLI_SYSTEM, "cannot start %u threads", bench->threads);
 }
 
 /* --- All phases --- */

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "cgroup.h"
 
 #include <dirent.h>

@@ -1,8 +1,7 @@
-#define _GNU_SOURCE
 #include "diagnosis.h"
 
 #include "duration.h"
-#include "quarantine.h"
+#include "session.h"
 
 #include <stdarg.h>
 #include <stdio.h>

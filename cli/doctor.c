@@ -233,10 +233,8 @@ static int diagnose(redlock_client *client, const char *resource)
     const struct cli_settings *settings = cli_settings_get(&status);
     cli_diagnose(client, settings->nodes, &settings->options, resource, &diagnosis, &result);
     cli_explain_result("inspection", &result);
-    if (result.nodes == 0) {
-        cli_say("%s", redlock_result_text(&result));
-        return cli_exit_of(&result);
-    }
+    if (result.nodes == 0)
+        return cli_fail(cli_exit_of(&result), "%s", redlock_result_text(&result));
     if (json)
         write_diagnosis(&diagnosis);
     else

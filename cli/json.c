@@ -1,5 +1,7 @@
 #include "json.h"
 
+#include "message.h"
+
 #include <redlock/redlock.h>
 #include <time.h>
 
@@ -12,24 +14,6 @@ enum { DEPTH_MAX = 8 };
 static char ends[DEPTH_MAX]; /* of open objects and arrays */
 static unsigned depth;
 static bool has_members;
-
-/* How many bytes the character has that begins here; 0: it is none. As RFC 3629 has it: no overlong forms, no
- * surrogates, nothing beyond U+10FFFF. */
-static size_t character_size(const unsigned char *bytes, size_t size)
-{
-    unsigned char first = bytes[0];
-    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-
-    if (length > size)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
-    if ((first == 0xe0 && bytes[1] < 0xa0) || (first == 0xed && bytes[1] > 0x9f) ||
-        (first == 0xf0 && bytes[1] < 0x90) || (first == 0xf4 && bytes[1] > 0x8f))
-        return 0;
-    return length;
-}
 
 static void write_character(const unsigned char *bytes, size_t length)
 {
@@ -49,7 +33,7 @@ static void write_string(const char *text, size_t size)
 
     putchar('"');
     for (size_t at = 0; at < size;) {
-        size_t length = character_size(bytes + at, size - at);
+        size_t length = cli_character_size(bytes + at, size - at);
         write_character(bytes + at, length);
         at += length > 0 ? length : 1;
     }

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "keeper.h"
 
 #include "descriptors.h"
@@ -271,8 +270,7 @@ int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const
     if (keeper->pid > 0)
         return CLI_OK;
     keeper->pid = 0;
-    cli_say("cannot start a keeper: %s", strerror(error));
-    return CLI_SYSTEM;
+    return cli_fail(CLI_SYSTEM, "cannot start a keeper: %s", strerror(error));
 }
 
 int cli_keeper_take(struct cli_keeper *keeper, const char *token)

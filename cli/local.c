@@ -1,5 +1,4 @@
 /* redlock local: runs temporary servers while a command runs. */
-#define _GNU_SOURCE
 #include "child.h"
 #include "commands.h"
 #include "exit_status.h"

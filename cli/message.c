@@ -23,20 +23,20 @@ void cli_message_command(const char *command)
 
 enum { SHOWN_MOST = 16 }; /* bytes of an escaped character, which has up to four bytes */
 
-/* The length of the UTF-8 character at this position; 0: none. */
-static size_t character_size(const unsigned char *text)
+size_t cli_character_size(const unsigned char *bytes, size_t size)
 {
-    size_t size = text[0] < 0x80   ? 1
-                  : text[0] < 0xc2 ? 0
-                  : text[0] < 0xe0 ? 2
-                  : text[0] < 0xf0 ? 3
-                  : text[0] < 0xf5 ? 4
-                                   : 0;
+    unsigned char first = bytes[0];
+    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
 
-    for (size_t i = 1; i < size; i++)
-        if ((text[i] & 0xc0) != 0x80)
+    if (length > size)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((bytes[i] & 0xc0) != 0x80)
             return 0;
-    return size;
+    if ((first == 0xe0 && bytes[1] < 0xa0) || (first == 0xed && bytes[1] > 0x9f) ||
+        (first == 0xf0 && bytes[1] < 0x90) || (first == 0xf4 && bytes[1] > 0x8f))
+        return 0;
+    return length;
 }
 
 /* Includes those above ASCII: terminals execute them. */
@@ -52,7 +52,7 @@ static size_t show_bytes(const char *text, char *shown, size_t size)
 
     while (*text != '\0' && length + SHOWN_MOST < size) {
         const unsigned char *bytes = (const unsigned char *)text;
-        size_t count = character_size(bytes);
+        size_t count = cli_character_size(bytes, strnlen(text, 4));
         bool escaped = count == 0 || is_control(bytes, count);
         for (count = count > 0 ? count : 1; count > 0; count--, text++)
             length += (size_t)snprintf(shown + length, size - length, escaped ? "\\x%02x" : "%c", (unsigned char)*text);
@@ -101,6 +101,16 @@ void cli_say(const char *format, ...)
     va_start(arguments, format);
     say(format, arguments);
     va_end(arguments);
+}
+
+int cli_fail(int exit_status, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+    return exit_status;
 }
 
 void cli_notice(const char *format, ...)

@@ -14,6 +14,8 @@ extern bool cli_is_verbose, cli_is_quiet;
 
 /* An error, or the loss of a lock. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same; returns the exit status. */
+int cli_fail(int exit_status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What the user may want to know, but has asked for: not with --quiet. */
 void cli_notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The system refused a descriptor: see errno. */
@@ -30,6 +32,10 @@ bool cli_is_live(void);
 /* " by deploy@web-3:4711 since 10:42:07", with the date if it was half a day ago; "" without a label. Returns buffer. */
 enum { CLI_HOLDER_SIZE = REDLOCK_LABEL_SIZE + 40 };
 const char *cli_holder_text(const redlock_holder *holder, char buffer[CLI_HOLDER_SIZE]);
+
+/* How many bytes the UTF-8 character has that begins here; 0: it is none. As RFC 3629 has it: no overlong forms, no
+ * surrogates, nothing beyond U+10FFFF. */
+size_t cli_character_size(const unsigned char *bytes, size_t size);
 
 /* An argument for a message: quoted, cut to fit, control bytes escaped. Returns buffer. */
 enum { CLI_QUOTED_SIZE = 128 };

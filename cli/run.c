@@ -1,5 +1,4 @@
 /* redlock run: a command under a lock. */
-#define _GNU_SOURCE
 #include "run.h"
 
 #include "commands.h"
@@ -181,10 +180,8 @@ static int run(const struct cli_arguments *arguments)
     if (!settle(&made, settings))
         return CLI_USAGE;
     made.shared = mmap(NULL, sizeof(*made.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (made.shared == MAP_FAILED) {
-        cli_say("out of memory");
-        return CLI_SYSTEM;
-    }
+    if (made.shared == MAP_FAILED)
+        return cli_fail(CLI_SYSTEM, "out of memory");
     made.front = getpid();
     made.front_group = getpgrp();
     made.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);

@@ -1,5 +1,4 @@
 /* The process of redlock run that the user started: signals, terminal, exit status. It also guards CMD's tree. */
-#define _GNU_SOURCE
 #include "child.h"
 #include "ending.h"
 #include "exit_status.h"
@@ -450,10 +449,8 @@ int cli_run_guard(struct cli_run *run)
         cli_say_no_descriptor();
         return CLI_SYSTEM;
     }
-    if (!cli_tree_children(&run->strangers, &run->stranger_count)) {
-        cli_say("out of memory");
-        return CLI_SYSTEM;
-    }
+    if (!cli_tree_children(&run->strangers, &run->stranger_count))
+        return cli_fail(CLI_SYSTEM, "out of memory");
     if (!run->leave)
         cli_cgroup_make(run->cgroup);
     /* If the holder is killed, its descendants become children of this process. */
@@ -468,8 +465,7 @@ int cli_run_guard(struct cli_run *run)
     close(theirs);
     if (front.holder < 0) {
         cli_cgroup_remove(run->cgroup);
-        cli_say("cannot start a process: %s", strerror(errno));
-        return CLI_SYSTEM;
+        return cli_fail(CLI_SYSTEM, "cannot start a process: %s", strerror(errno));
     }
     signal(SIGPIPE, SIG_IGN); /* a closed standard error must not end us */
     watch(&front);

@@ -1,5 +1,4 @@
 /* The process of redlock run that holds the lock, and is CMD's parent. */
-#define _GNU_SOURCE
 #include "child.h"
 #include "duration.h"
 #include "ending.h"

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "servers.h"
 
 #include "exit_status.h"
@@ -76,8 +75,7 @@ const char *cli_servers_config(const struct cli_servers *servers)
 
 static int fail(const char *what)
 {
-    cli_say("%s: %s", what, strerror(errno));
-    return CLI_SYSTEM;
+    return cli_fail(CLI_SYSTEM, "%s: %s", what, strerror(errno));
 }
 
 /* A socket that is bound, not listening: the kernel gives the port to no other process, and a server with SO_REUSEADDR
@@ -468,9 +466,8 @@ static int await_all(struct cli_servers *servers, redlock_client *client)
             return say_last_words(servers, dead), CLI_SYSTEM;
         pause_a_moment();
     }
-    cli_say("the servers were not ready after %d s: %s", READY_WITHIN_MS / 1000,
-            trusted ? "a replica or the Sentinels did not find the others" : redlock_result_text(&result));
-    return CLI_SYSTEM;
+    return cli_fail(CLI_SYSTEM, "the servers were not ready after %d s: %s", READY_WITHIN_MS / 1000,
+                    trusted ? "a replica or the Sentinels did not find the others" : redlock_result_text(&result));
 }
 
 static int await(struct cli_servers *servers)
@@ -485,10 +482,8 @@ static int await(struct cli_servers *servers)
         options.prefix = prefix;
         options.marker_key = marker_key;
     }
-    if (redlock_connect(servers->nodes, &options, &client, &result) != REDLOCK_OK) {
-        cli_say("%s", redlock_result_text(&result));
-        return CLI_SYSTEM;
-    }
+    if (redlock_connect(servers->nodes, &options, &client, &result) != REDLOCK_OK)
+        return cli_fail(CLI_SYSTEM, "%s", redlock_result_text(&result));
     int status = await_all(servers, client);
     redlock_close(&client, NULL, NULL);
     return status;

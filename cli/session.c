@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "session.h"
 
 #include "command.h"
@@ -6,7 +5,6 @@
 #include "exit_status.h"
 #include "message.h"
 #include "moment.h"
-#include "quarantine.h"
 #include "settings.h"
 #include "waiting.h"
 
@@ -106,10 +104,8 @@ static void on_log(int level, const char *line, void *arg)
 
 static int refuse_settings(const struct cli_settings *settings, redlock_result *result)
 {
-    if (result->status != REDLOCK_INVALID) {
-        cli_say("%s", redlock_result_text(result));
-        return CLI_SYSTEM;
-    }
+    if (result->status != REDLOCK_INVALID)
+        return cli_fail(CLI_SYSTEM, "%s", redlock_result_text(result));
     cli_say("%s (nodes from %s%s%s)", redlock_result_text(result), settings->nodes_source,
             *settings->config_path != '\0' ? "; config file " : "", settings->config_path);
     return CLI_MISCONFIGURED;
@@ -155,6 +151,12 @@ void cli_close(redlock_client **client)
         return;
     if (redlock_close(client, NULL, &result) != REDLOCK_OK)
         cli_explain("close: %s", redlock_result_text(&result)); /* names the nodes, whose structs are freed */
+}
+
+/* A node that is unfit or full grants no lock, in quarantine or not. */
+bool cli_quarantine_ends(const redlock_node_status *node)
+{
+    return node->quarantine_ms > 0 && (node->findings & (REDLOCK_FINDINGS_UNFIT | REDLOCK_FINDING_FULL)) == 0;
 }
 
 /* --- Several resources --- */
@@ -361,10 +363,8 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
 
     *lock = NULL;
     warn_of_timeout(how);
-    if (redlock_cancellation_create(client, &own) != REDLOCK_OK) {
-        cli_say("out of memory");
-        return CLI_SYSTEM;
-    }
+    if (redlock_cancellation_create(client, &own) != REDLOCK_OK)
+        return cli_fail(CLI_SYSTEM, "out of memory");
     options.cancellation = own;
     atomic_store(&cancellation, own);
     cli_interrupts_catch();
@@ -375,8 +375,9 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
     redlock_cancellation_destroy(&own);
     if (status != NESTED)
         return status == REDLOCK_OK ? CLI_OK : explain_failure(client, how, result);
-    cli_say("%s is held by the redlock run that started this command, which waits for its end: leave out this inner "
-            "redlock, or use another resource",
-            cli_acquire_names(how, names));
-    return CLI_USAGE;
+    return cli_fail(
+        CLI_USAGE,
+        "%s is held by the redlock run that started this command, which waits for its end: leave out this inner "
+        "redlock, or use another resource",
+        cli_acquire_names(how, names));
 }

@@ -18,6 +18,9 @@ int cli_connect_to_leave(redlock_client **client);
 /* Closes it; with --verbose prints the unconfirmed requests. *client may be NULL. */
 void cli_close(redlock_client **client);
 
+/* Whether the node is in quarantine, and grants locks when that ends, by itself or by redlock trust. */
+bool cli_quarantine_ends(const redlock_node_status *node);
+
 /* How to acquire. */
 struct cli_acquire {
     const char *resource;

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "settings.h"
 
 #include "command.h"

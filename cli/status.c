@@ -1,5 +1,4 @@
 /* redlock status: shows the holder of each resource, node by node. */
-#define _GNU_SOURCE
 #include "commands.h"
 #include "duration.h"
 #include "exit_status.h"
@@ -225,10 +224,8 @@ static int show(redlock_client *client, char *const *resources, unsigned rows)
     while (resources[count] != NULL)
         count++;
     struct look *looks = calloc(count, sizeof(*looks));
-    if (looks == NULL) {
-        cli_say("out of memory");
-        return CLI_SYSTEM;
-    }
+    if (looks == NULL)
+        return cli_fail(CLI_SYSTEM, "out of memory");
     for (unsigned i = 0; i < count && (i < rows || rows == UINT_MAX); i++) {
         looks[i].resource = resources[i];
         redlock_query(client, resources[i], 0, NULL, &looks[i].state, &looks[i].result);

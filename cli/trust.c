@@ -1,5 +1,4 @@
 /* redlock trust: ends the nodes' quarantine, because an operator vouches that no lock is held. */
-#define _GNU_SOURCE
 #include "commands.h"
 #include "duration.h"
 #include "exit_status.h"
@@ -109,10 +108,8 @@ static int decide(redlock_client *client, const redlock_options *settings)
     fflush(stdout); /* before a message on standard error */
     if (!yes && isatty(STDIN_FILENO) != 1)
         return cli_misused("there is no terminal for the confirmation; use --yes if no client holds a lock");
-    if (!yes && !is_confirmed()) {
-        cli_say("nothing was changed");
-        return CLI_NOT_OBTAINED;
-    }
+    if (!yes && !is_confirmed())
+        return cli_fail(CLI_NOT_OBTAINED, "nothing was changed");
     return trust(client);
 }
 
@@ -126,10 +123,9 @@ static int run(const struct cli_arguments *arguments)
     const struct cli_settings *settings = cli_settings_get(&status);
     if (settings == NULL)
         return status;
-    if (settings->options.guard == 0) {
-        cli_say("the guard is off (%s): there is no quarantine to end", settings->config_path);
-        return CLI_MISCONFIGURED;
-    }
+    if (settings->options.guard == 0)
+        return cli_fail(CLI_MISCONFIGURED, "the guard is off (%s): there is no quarantine to end",
+                        settings->config_path);
     status = cli_connect(&client);
     if (status == CLI_OK)
         status = decide(client, &settings->options);

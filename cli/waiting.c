@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "waiting.h"
 
 #include "duration.h"

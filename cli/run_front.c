@@ -26,9 +26,8 @@ enum { PATIENCE_MS = 100, WALKS = 4, STOPPED_MS = 1000 };
 
 struct front {
     const struct cli_run *run;
-    int link;     /* to the holder */
-    pid_t holder; /* 0: it has ended, and is reaped */
-    bool has_children;
+    int link;           /* to the holder */
+    pid_t holder;       /* 0: it is reaped */
     bool holder_closed; /* its link */
     int signals;        /* descriptors */
     int alarm;
@@ -41,13 +40,15 @@ struct front {
     bool interrupted_at_terminal; /* CMD was interrupted, and ended by it */
     bool must_resume;             /* CMD must continue, because we do */
     bool holder_was_stopped;      /* until the lock had ended, and we have killed it */
-    int holder_status;
+    bool holder_ended;
+    int holder_status; /* its exit status, or the signal that has killed it */
+    bool holder_was_killed;
+    bool has_tree; /* a process of the tree may live */
 };
 
 /* --- CMD's processes --- */
 
-/* Also what a holder that has ended has left, whether it is reaped or not: that is ours when its first thread ends, and it
- * can be reaped when its last one has ended. */
+/* Also what a holder that has ended has left: that is ours from the end of its first thread on. */
 static struct cli_tree tree_of(const struct front *front)
 {
     return (struct cli_tree){.root = getpid(),
@@ -196,7 +197,7 @@ static void take_signal(struct front *front, int number, pid_t sender)
         if (number == SIGINT || number == SIGQUIT || number == SIGTSTP)
             give_foreground(front);
         signal_group(front, number);
-    } else if (!front->started && front->holder > 0)
+    } else if (!front->started && !front->holder_ended)
         interrupt_waiting(front, number);
 }
 
@@ -269,14 +270,29 @@ static void begin_ending(struct front *front, int64_t patience_ms)
     front->ending_began = true;
 }
 
-/* Whether a process of the tree may live. Without strangers the kernel decides: no child, hence no descendant. */
-static bool has_tree(const struct front *front)
+/* False: no child is left but strangers. */
+static bool reap(struct front *front)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
+        if (pid == front->holder)
+            front->holder = 0;
+    return pid == 0 && front->run->stranger_count == 0;
+}
+
+/*
+ * Whether a process of the tree may live. When /proc shows none, the kernel decides: no child, hence no descendant. Nothing
+ * is reaped earlier, because waitpid(2) takes seconds if many processes look into the child's directory in /proc, and the
+ * tree must be ended meanwhile.
+ */
+static bool has_tree(struct front *front)
 {
     struct cli_tree tree = tree_of(front);
 
-    if (front->holder > 0)
+    if (!front->holder_ended)
         return front->group > 0;
-    return front->has_children && (front->run->stranger_count == 0 || cli_tree_is_alive(&tree));
+    return cli_tree_is_alive(&tree) || reap(front);
 }
 
 /* A stopped holder does not reap its children: so that they are ours, it is killed too. */
@@ -284,7 +300,7 @@ static void replace_stopped_holder(struct front *front, int64_t now)
 {
     if (front->killing_since == 0)
         front->killing_since = now;
-    if (front->holder == 0 || now < front->killing_since + STOPPED_MS || now < front->ending.end + STOPPED_MS ||
+    if (front->holder_ended || now < front->killing_since + STOPPED_MS || now < front->ending.end + STOPPED_MS ||
         !cli_process_is_stopped(front->holder, false))
         return;
     front->holder_was_stopped = true;
@@ -295,7 +311,7 @@ static void guard(struct front *front)
 {
     struct cli_tree tree = tree_of(front);
 
-    if (!has_tree(front))
+    if (!front->has_tree)
         return;
     begin_ending(front, PATIENCE_MS);
     cli_ending_prolong(&front->ending, front->run->shared->valid_until);
@@ -318,17 +334,23 @@ static void say_killed(const struct front *front)
     if (front->holder_was_stopped)
         cli_say("the process with the lock was stopped until the lock had ended");
     else
-        cli_say("the process with the lock was killed by signal %d%s", WTERMSIG(front->holder_status),
+        cli_say("the process with the lock was killed by signal %d%s", front->holder_status,
                 front->group > 0 ? "; ending the command" : "");
 }
 
 /* If it was killed, the tree is ours, and ends from now on. */
-static void lose_holder(struct front *front, int status)
+static void look_at_holder(struct front *front)
 {
+    siginfo_t end = {0};
+
+    if (front->holder_ended || waitid(P_PID, (id_t)front->holder, &end, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        end.si_pid == 0)
+        return;
     read_holder(front);
-    front->holder = 0;
-    front->holder_status = status;
-    if (!WIFSIGNALED(status))
+    front->holder_ended = true;
+    front->holder_status = end.si_status;
+    front->holder_was_killed = end.si_code != CLD_EXITED;
+    if (!front->holder_was_killed)
         return;
     say_killed(front);
     begin_ending(front, 0);
@@ -337,28 +359,16 @@ static void lose_holder(struct front *front, int status)
     cli_ending_now(&front->ending, cli_now_ms());
 }
 
-static void reap(struct front *front)
-{
-    int status;
-    pid_t pid;
-
-    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0)
-        if (pid == front->holder)
-            lose_holder(front, status);
-    front->has_children = pid == 0 || errno != ECHILD;
-}
-
 /* True: the holder has ended, and so has all that depends on its lock. */
 static bool is_over(struct front *front)
 {
-    bool killed = WIFSIGNALED(front->holder_status);
-
-    if (front->holder > 0 || (killed && has_tree(front)))
+    if (!front->holder_ended || (front->holder_was_killed && front->has_tree))
         return false;
-    if (killed && front->started)
+    if (front->holder_was_killed && front->started)
         cli_run_note_end(front->run);
     if (front->group > 0)
         forget_group(front, 0);
+    reap(front);
     return true;
 }
 
@@ -370,7 +380,7 @@ static void sleep_until_something_happens(struct front *front)
                               {.fd = front->signals, .events = POLLIN},
                               {.fd = front->alarm, .events = POLLIN}};
 
-    cli_alarm_set(front->alarm, has_tree(front) ? cli_ending_next(&front->ending) : INT64_MAX);
+    cli_alarm_set(front->alarm, front->has_tree ? cli_ending_next(&front->ending) : INT64_MAX);
     poll(events, sizeof(events) / sizeof(events[0]), -1);
 }
 
@@ -381,7 +391,8 @@ static void watch(struct front *front)
     for (;;) {
         read_holder(front);
         read_signals(front);
-        reap(front);
+        look_at_holder(front);
+        front->has_tree = has_tree(front);
         if (is_over(front))
             return;
         if (front->group == 0)
@@ -420,7 +431,7 @@ static bool make_descriptors(struct front *front, int *theirs)
 /* After watch(): no process of CMD is left. */
 static void report_loss(const struct front *front)
 {
-    bool killed = front->started && WIFSIGNALED(front->holder_status);
+    bool killed = front->started && front->holder_was_killed;
     bool by_another = killed && !front->holder_was_stopped;
 
     if (front->run->on_lost != NULL && (front->run->shared->lost || killed))
@@ -435,8 +446,8 @@ static int exit_status(const struct front *front)
         kill(0, SIGINT);
         cli_interrupt_with(SIGINT);
     }
-    if (WIFEXITED(front->holder_status))
-        return WEXITSTATUS(front->holder_status);
+    if (!front->holder_was_killed)
+        return front->holder_status;
     return front->started ? CLI_LOST : CLI_SYSTEM;
 }
 

@@ -6,14 +6,20 @@
 #include "src/core/clock.h"
 #include "src/core/result.h"
 
+/* A loss or release meanwhile is final, even if the round has won. */
+static void end_unless_lost(struct rl_round *round)
+{
+    struct rl_operation *operation = round->owner;
+    const struct rl_lease *lease = operation->lease;
+    bool over = atomic_load(&lease->loss) || !lease->links.listed;
+    rl_operation_complete(operation, over ? REDLOCK_LOST : rl_result_status(round->rules.verdict));
+}
+
 static void extend_decided(struct rl_round *round)
 {
     struct rl_operation *operation = round->owner;
-    struct rl_lease *lease = operation->lease;
-    rl_lease_extended(lease, &round->rules);
-    /* A loss or release meanwhile is final, even if the round has won. */
-    bool over = atomic_load(&lease->loss) || !lease->links.listed;
-    rl_operation_complete(operation, over ? REDLOCK_LOST : rl_result_status(round->rules.verdict));
+    rl_lease_extended(operation->lease, &round->rules);
+    end_unless_lost(round);
 }
 
 /* The requests are on their way: a majority that replies later still extends the lock. */
@@ -23,15 +29,6 @@ static void extend_stop(struct rl_operation *operation)
         return;
     operation->round->decided = NULL;
     rl_round_stop_waiting(operation->round, "no reply when the call ended");
-}
-
-/* The kind has changed with the first request, whatever the nodes reply. No renewal or release says anything else. */
-static void downgrade_decided(struct rl_round *round)
-{
-    struct rl_operation *operation = round->owner;
-    struct rl_lease *lease = operation->lease;
-    bool over = atomic_load(&lease->loss) || !lease->links.listed;
-    rl_operation_complete(operation, over ? REDLOCK_LOST : rl_result_status(round->rules.verdict));
 }
 
 static void extend_report(struct rl_operation *operation, redlock_result *result, struct rl_returned *returned)
@@ -97,8 +94,8 @@ static int check_downgrade(const struct rl_lease *lease, redlock_result *why)
 /*
  * From here on the lock is a reader's: a node may execute the request, and let other readers in, before it replies, or
  * without a reply. It is valid as long as it was: each node excludes writers for as long as it would have, whether it
- * executes the request or not. So there is nothing to undo, and whatever the lock sends from now on, renewals too,
- * turns a writer's key that is left on a node into a reader's.
+ * executes the request or not. So its replies change nothing, there is nothing to undo, and whatever the lock sends from
+ * now on, renewals too, turns a writer's key that is left on a node into a reader's.
  */
 static void downgrade_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
@@ -127,7 +124,7 @@ static void downgrade_start(struct rl_operation *operation, const struct rl_argu
         lease->shared = was_shared;
         lease->downgraded = was_downgraded;
     }
-    rl_operation_start_round(operation, round, downgrade_decided);
+    rl_operation_start_round(operation, round, end_unless_lost);
 }
 
 const struct rl_operation_type rl_downgrade = {

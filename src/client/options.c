@@ -217,13 +217,9 @@ static int check(const redlock_options *options, redlock_result *result)
 int rl_options_read(const redlock_options *given, redlock_options *options, redlock_result *result)
 {
     *options = (redlock_options)REDLOCK_OPTIONS_INIT;
-    if (given) {
-        size_t size = rl_struct_size(given->struct_size, sizeof *options);
-        if (!size)
-            return rl_struct_refuse(given->struct_size, "REDLOCK_OPTIONS_INIT or redlock_options_init()", result);
-        memcpy(options, given, size);
-        options->struct_size = REDLOCK_STRUCT_SIZE(redlock_options);
-    }
+    rl_struct_copy(options, sizeof *options, given);
+    if (!rl_struct_size(options->struct_size, sizeof *options))
+        return rl_struct_refuse(options->struct_size, "REDLOCK_OPTIONS_INIT or redlock_options_init()", result);
     if (!options->prefix)
         options->prefix = "";
     if (!options->client_name)
@@ -241,14 +237,10 @@ redlock_acquire_options rl_options_known(const redlock_acquire_options *given)
 int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_options *defaults,
                             redlock_acquire_options *options, redlock_result *result)
 {
-    *options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
-    if (given) {
-        size_t size = rl_struct_size(given->struct_size, sizeof *options);
-        if (!size)
-            return rl_struct_refuse(given->struct_size,
-                                    "REDLOCK_ACQUIRE_OPTIONS_INIT or redlock_acquire_options_init()", result);
-        memcpy(options, given, size);
-    }
+    *options = rl_options_known(given);
+    if (!rl_struct_size(options->struct_size, sizeof *options))
+        return rl_struct_refuse(options->struct_size, "REDLOCK_ACQUIRE_OPTIONS_INIT or redlock_acquire_options_init()",
+                                result);
     if (options->ttl_ms == 0)
         options->ttl_ms = defaults->ttl_ms;
     if (options->minimum_validity_ms == 0)

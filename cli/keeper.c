@@ -4,7 +4,6 @@
 #include "exit_status.h"
 #include "keeper_watchdog.h"
 #include "message.h"
-#include "moment.h"
 #include "session.h"
 
 #include <errno.h>
@@ -86,14 +85,6 @@ static bool read_signals(int signals)
     return ends;
 }
 
-/* The end of the lock's validity; reads the clock first, so that the result is never too late. */
-static int64_t end_of_validity(const redlock_lock *lock)
-{
-    int64_t now = cli_now_ms();
-
-    return now + redlock_validity_ms(lock);
-}
-
 /* Runs until the process ends, the lock is lost, or a signal arrives. True: the lock is lost, and the process lives.
  * The watchdog gets each new end of validity well before the old one. */
 static bool wait_for_the_end(const redlock_lock *lock, int signals, int lost, struct cli_keeper_watchdog *watchdog)
@@ -109,7 +100,7 @@ static bool wait_for_the_end(const redlock_lock *lock, int signals, int lost, st
         if (read_signals(signals))
             return false;
         cli_keeper_watchdog_renew(watchdog);
-        cli_keeper_watchdog_prolong(watchdog, end_of_validity(lock));
+        cli_keeper_watchdog_prolong(watchdog, cli_end_of_validity(lock));
     }
 }
 
@@ -139,7 +130,7 @@ static void keep(const char *resource, const redlock_acquire_options *options, c
     }
     if (status == CLI_OK && chdir("/") != 0)
         status = CLI_SYSTEM;
-    if (status == CLI_OK && !cli_keeper_watchdog_start(&watchdog, PROCESS, loss_signal, end_of_validity(lock))) {
+    if (status == CLI_OK && !cli_keeper_watchdog_start(&watchdog, PROCESS, loss_signal, cli_end_of_validity(lock))) {
         snprintf(result.text, sizeof(result.text), "the keeper cannot start a second process: %s", strerror(errno));
         status = CLI_SYSTEM;
     }

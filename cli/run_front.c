@@ -5,7 +5,6 @@
 #include "message.h"
 #include "moment.h"
 #include "run.h"
-#include "run_lost.h"
 #include "tree.h"
 
 #include <errno.h>

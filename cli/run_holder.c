@@ -233,16 +233,6 @@ static void look_at_front(struct holder *holder)
         cli_ending_now(&holder->ending, cli_now_ms());
 }
 
-/* The end of the lock's validity; 0: it has ended. Reads the clock first: in the other order the end would be too late
- * by the time between the two. */
-static int64_t end_of_validity(const redlock_lock *lock)
-{
-    int64_t now = cli_now_ms();
-    int64_t validity_ms = redlock_validity_ms(lock);
-
-    return validity_ms > 0 ? now + validity_ms : 0;
-}
-
 static void lose(struct holder *holder, int loss, int64_t now)
 {
     char quoted[CLI_QUOTED_SIZE];
@@ -259,7 +249,7 @@ static void look_at_lock(struct holder *holder)
 
     if (holder->lost < 0)
         return;
-    cli_ending_prolong(&holder->ending, end_of_validity(holder->lock));
+    cli_ending_prolong(&holder->ending, cli_end_of_validity(holder->lock));
     if (poll(&lost, 1, 0) <= 0)
         return;
     int64_t now = cli_now_ms();
@@ -453,7 +443,7 @@ static bool is_wanted(struct holder *holder)
 /* The lock is acquired: runs CMD, until its tree is empty. */
 static int run_command(struct holder *holder)
 {
-    int64_t end = end_of_validity(holder->lock);
+    int64_t end = cli_end_of_validity(holder->lock);
 
     if (!make_descriptors(holder))
         return CLI_SYSTEM;

@@ -1,4 +1,5 @@
-#include "run_lost.h"
+/* The command of redlock run --on-lost. */
+#include "run.h"
 
 #include "child.h"
 #include "message.h"
@@ -36,14 +37,12 @@ static const char *first_resource(const struct cli_acquire *acquire)
 /* Signals that end redlock, and the end of a child. The others, of the terminal, have their usual effect. */
 static sigset_t catch_signals(void)
 {
-    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
-    sigset_t caught;
+    sigset_t caught = cli_interrupts();
 
-    sigemptyset(&caught);
+    for (int number = 1; number < NSIG; number++)
+        if (cli_child_ignores(number)) /* a blocked signal arrives even if it is ignored */
+            sigdelset(&caught, number);
     sigaddset(&caught, SIGCHLD);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (!cli_child_ignores(numbers[i])) /* a blocked signal arrives even if it is ignored */
-            sigaddset(&caught, numbers[i]);
     sigprocmask(SIG_SETMASK, &caught, NULL);
     return caught;
 }

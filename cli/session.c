@@ -37,9 +37,18 @@ static void on_interrupt(int number)
     cli_acquire_stop();
 }
 
-/* Signals whose default action would end the process, and leave a lock or a waiter on the nodes. */
 static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
 enum { INTERRUPTS = sizeof(interrupts) / sizeof(interrupts[0]) };
+
+sigset_t cli_interrupts(void)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    for (size_t i = 0; i < INTERRUPTS; i++)
+        sigaddset(&signals, interrupts[i]);
+    return signals;
+}
 
 void cli_interrupts_catch(void)
 {
@@ -54,11 +63,8 @@ void cli_interrupts_catch(void)
 
 void cli_interrupts_block(void)
 {
-    sigset_t signals;
+    const sigset_t signals = cli_interrupts();
 
-    sigemptyset(&signals);
-    for (size_t i = 0; i < INTERRUPTS; i++)
-        sigaddset(&signals, interrupts[i]);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
@@ -157,6 +163,15 @@ void cli_close(redlock_client **client)
 bool cli_quarantine_ends(const redlock_node_status *node)
 {
     return node->quarantine_ms > 0 && (node->findings & (REDLOCK_FINDINGS_UNFIT | REDLOCK_FINDING_FULL)) == 0;
+}
+
+/* Reads the clock first: in the other order the end would be too late by the time between the two. */
+int64_t cli_end_of_validity(const redlock_lock *lock)
+{
+    int64_t now = cli_now_ms();
+    int64_t validity_ms = redlock_validity_ms(lock);
+
+    return validity_ms > 0 ? now + validity_ms : 0;
 }
 
 /* --- Several resources --- */

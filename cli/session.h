@@ -6,6 +6,7 @@
 
 #include <redlock/redlock.h>
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,11 +48,17 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
  */
 int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result);
 
+/* The end of the lock's validity on cli_now_ms()'s clock, never too late; 0: it has ended. */
+int64_t cli_end_of_validity(const redlock_lock *lock);
+
 /* Ends an acquire, present or later, as a signal does. For signal handlers. */
 void cli_acquire_stop(void);
 
 /* Ignores SIGPIPE from here on: an operation on the nodes must finish even if standard error is closed. */
 void cli_outlive_readers(void);
+
+/* Signals whose default action would end the process, and leave a lock or a waiter on the nodes. */
+sigset_t cli_interrupts(void);
 
 /* From here on these signals set a flag that ends an acquire, present or later. */
 void cli_interrupts_catch(void);

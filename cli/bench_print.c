@@ -95,8 +95,7 @@ static void print_nodes(const struct cli_bench *bench)
     int width = (int)strlen("round trips");
 
     for (uint32_t i = 0; i < bench->nodes; i++)
-        if ((int)strlen(bench->node[i].name) > width)
-            width = (int)strlen(bench->node[i].name);
+        width = cli_wider(width, bench->node[i].name);
     printf("%-*s  %12s  %12s  %9s  %9s\n", width, "round trips", "p50", "p99", "replies", "decided");
     for (uint32_t i = 0; i < bench->nodes; i++) {
         const struct cli_bench_node *node = &bench->node[i];

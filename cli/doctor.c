@@ -185,16 +185,6 @@ static void print_node(const struct cli_diagnosed_node *node, int width)
     print_findings(&node->findings);
 }
 
-static int name_width(const struct cli_diagnosis *diagnosis)
-{
-    size_t width = 0;
-
-    for (uint32_t i = 0; i < diagnosis->nodes; i++)
-        if (strlen(diagnosis->node[i].status.name) > width)
-            width = strlen(diagnosis->node[i].status.name);
-    return (int)width;
-}
-
 static void print_verdict(const struct cli_diagnosis *diagnosis)
 {
     static const enum cli_colour colours[] = {CLI_GOOD, CLI_DOUBTFUL, CLI_BAD};
@@ -213,8 +203,10 @@ static void print_verdict(const struct cli_diagnosis *diagnosis)
 
 static void print_diagnosis(const struct cli_diagnosis *diagnosis)
 {
-    int width = name_width(diagnosis);
+    int width = 0;
 
+    for (uint32_t i = 0; i < diagnosis->nodes; i++)
+        width = cli_wider(width, diagnosis->node[i].status.name);
     print_verdict(diagnosis);
     print_titles(width);
     for (uint32_t i = 0; i < diagnosis->nodes; i++)

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -33,6 +34,11 @@ void cli_print(enum cli_colour colour, int width, const char *text)
 
     if (shown < width)
         printf("%*s", width - shown, "");
+}
+
+int cli_wider(int width, const char *text)
+{
+    return (int)strlen(text) > width ? (int)strlen(text) : width;
 }
 
 static bool cuts_lines;

@@ -9,6 +9,9 @@ enum cli_colour { CLI_PLAIN, CLI_GOOD, CLI_DOUBTFUL, CLI_BAD, CLI_BRIGHT };
 /* Prints the text, coloured if standard output is a terminal and NO_COLOR is not set, padded to `width` columns. */
 void cli_print(enum cli_colour colour, int width, const char *text);
 
+/* The width of a column that has this text too. */
+int cli_wider(int width, const char *text);
+
 /* Clears the screen, on a terminal, and cuts the lines of what follows at its right edge. */
 void cli_screen_clear(void);
 

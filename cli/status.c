@@ -98,12 +98,6 @@ static const char *left_text(int64_t left_ms, char buffer[CLI_DURATION_SIZE])
     return buffer;
 }
 
-/* Of a column of texts. */
-static int wider(int width, const char *text)
-{
-    return (int)strlen(text) > width ? (int)strlen(text) : width;
-}
-
 static void print_node(const struct look *look, uint32_t node, int width, int token_width)
 {
     const redlock_node_state *state = &look->state.node[node];
@@ -163,8 +157,8 @@ static void print_look(const struct look *look, bool with_nodes)
     putchar('\n');
     int width = 0, token_width = 0;
     for (uint32_t i = 0; i < look->result.nodes; i++) {
-        width = wider(width, look->result.node[i].name);
-        token_width = wider(token_width, look->state.node[i].token);
+        width = cli_wider(width, look->result.node[i].name);
+        token_width = cli_wider(token_width, look->state.node[i].token);
     }
     for (uint32_t i = 0; with_nodes && i < look->result.nodes; i++)
         print_node(look, i, width, token_width);

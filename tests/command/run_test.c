@@ -155,12 +155,6 @@ TEST_ROWS(shared_nodes, a_nested_run_of_the_same_lock_is_refused, ROWS(nested))
         program_refuses(program, nested[_i].status, nested[_i].says);
 }
 
-TEST(shared_nodes, too_few_descriptors_are_the_systems_fault)
-{
-    for (int most = 9; most <= 12; most++)
-        program_refuses(program_shell("ulimit -n %d; exec $R run -n " NAME " -- echo ran", most), SYSTEM, "ulimit -n");
-}
-
 /* --- Environment of CMD --- */
 
 TEST(shared_nodes, command_has_the_lock_in_its_environment)

@@ -253,14 +253,6 @@ TEST(shared_nodes, a_terminal_gets_a_new_screen_and_colours)
     ck_assert_ptr_null(strchr(program_output(program), '\033'));
 }
 
-TEST(shared_nodes, several_resources_with_odd_bytes_in_one_name)
-{
-    struct program *program = program_exits(program_run("status --json -v test:a 'test:\xc3\xa4\n\"'"), 0);
-    json_is(program, ".resources | length", "2");
-    json_is(program, ".resources[1] | .resource == \"test:\xc3\xa4\\\\x0a\\\"\"", "true");
-    program_errors_have(program, "5 granted"); /* -v */
-}
-
 TEST(own_nodes, nodes_that_do_not_answer_are_named)
 {
     const char *key = real_key("down");

@@ -187,6 +187,7 @@ TEST(shared_nodes, limit_of_open_files_is_named)
         const char *errors = program_errors(program), *cause = strstr(errors, "cannot create a descriptor");
         ck_assert_msg(cause == NULL || strstr(cause, "Too many open files; raise the limit of open files (ulimit -n)"),
                       "%d: %s", limit, errors);
+        ck_assert(cause == NULL || program_wait(program) == SYSTEM);
         named += strstr(errors, "descriptor") != NULL;
     }
     ck_assert_uint_gt(named, 0);

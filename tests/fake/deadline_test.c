@@ -21,69 +21,11 @@ static int finish(int started)
     return scene_wait(&answer);
 }
 
-static int run_release(void)
-{
-    if (way == BLOCKING)
-        return redlock_release(&lock, &limits, &answer.result);
-    return finish(redlock_release_async(&lock, &limits, scene_completed, &answer));
-}
-
-static int run_extend(void)
-{
-    if (way == BLOCKING)
-        return redlock_extend(lock, 0, &limits, &answer.result);
-    return finish(redlock_extend_async(lock, 0, &limits, scene_completed, &answer));
-}
-
-static int run_downgrade(void)
-{
-    if (way == BLOCKING)
-        return redlock_downgrade(lock, &limits, &answer.result);
-    return finish(redlock_downgrade_async(lock, &limits, scene_completed, &answer));
-}
-
-static int run_query(void)
-{
-    if (way == BLOCKING)
-        return redlock_query(scene.client, "stock", 0, &limits, NULL, &answer.result);
-    return finish(redlock_query_async(scene.client, "stock", 0, &limits, scene_queried, &answer));
-}
-
-static int run_adopt(void)
-{
-    if (way == BLOCKING)
-        return redlock_adopt(scene.client, "stock", &acquire_limits, SCENE_OTHER, &lock, &answer.result);
-    return finish(redlock_adopt_async(scene.client, "stock", &acquire_limits, SCENE_OTHER, scene_acquired, &answer));
-}
-
-static int run_acquire(void)
-{
-    if (way == BLOCKING)
-        return redlock_acquire(scene.client, "more", &acquire_limits, &lock, &answer.result);
-    return finish(redlock_acquire_async(scene.client, "more", &acquire_limits, scene_acquired, &answer));
-}
-
-static int run_release_token(void)
-{
-    if (way == BLOCKING)
-        return redlock_release_token(scene.client, "stock", 0, SCENE_OTHER, &limits, &answer.result);
-    return finish(
-        redlock_release_token_async(scene.client, "stock", 0, SCENE_OTHER, &limits, scene_completed, &answer));
-}
-
-static int run_trust(void)
-{
-    if (way == BLOCKING)
-        return redlock_trust(scene.client, &limits, &answer.result);
-    return finish(redlock_trust_async(scene.client, &limits, scene_completed, &answer));
-}
-
-static int run_inspect(void)
-{
-    if (way == BLOCKING)
-        return redlock_inspect(scene.client, "stock", 0, &limits, &answer.result);
-    return finish(redlock_inspect_async(scene.client, "stock", 0, &limits, scene_completed, &answer));
-}
+#define RUN(name, blocking, asynchronous)                                                                              \
+    static int run_##name(void)                                                                                        \
+    {                                                                                                                  \
+        return way == BLOCKING ? (blocking) : finish((asynchronous));                                                  \
+    }
 
 static void scan_found(const redlock_found *found, void *arg)
 {
@@ -91,21 +33,29 @@ static void scan_found(const redlock_found *found, void *arg)
     ck_abort_msg("found %s", found->resource.bytes);
 }
 
+RUN(release, redlock_release(&lock, &limits, &answer.result),
+    redlock_release_async(&lock, &limits, scene_completed, &answer))
+RUN(extend, redlock_extend(lock, 0, &limits, &answer.result),
+    redlock_extend_async(lock, 0, &limits, scene_completed, &answer))
+RUN(downgrade, redlock_downgrade(lock, &limits, &answer.result),
+    redlock_downgrade_async(lock, &limits, scene_completed, &answer))
+RUN(query, redlock_query(scene.client, "stock", 0, &limits, NULL, &answer.result),
+    redlock_query_async(scene.client, "stock", 0, &limits, scene_queried, &answer))
+RUN(adopt, redlock_adopt(scene.client, "stock", &acquire_limits, SCENE_OTHER, &lock, &answer.result),
+    redlock_adopt_async(scene.client, "stock", &acquire_limits, SCENE_OTHER, scene_acquired, &answer))
+RUN(acquire, redlock_acquire(scene.client, "more", &acquire_limits, &lock, &answer.result),
+    redlock_acquire_async(scene.client, "more", &acquire_limits, scene_acquired, &answer))
+RUN(release_token, redlock_release_token(scene.client, "stock", 0, SCENE_OTHER, &limits, &answer.result),
+    redlock_release_token_async(scene.client, "stock", 0, SCENE_OTHER, &limits, scene_completed, &answer))
+RUN(trust, redlock_trust(scene.client, &limits, &answer.result),
+    redlock_trust_async(scene.client, &limits, scene_completed, &answer))
+RUN(inspect, redlock_inspect(scene.client, "stock", 0, &limits, &answer.result),
+    redlock_inspect_async(scene.client, "stock", 0, &limits, scene_completed, &answer))
 /* It asks one node, here one that is not frozen: prepare() holds its reply back. */
-static int run_scan(void)
-{
-    if (way == BLOCKING)
-        return redlock_scan(scene.client, NODES - 1, NULL, scan_found, NULL, &limits, &answer.result);
-    return finish(
-        redlock_scan_async(scene.client, NODES - 1, NULL, scan_found, NULL, &limits, scene_completed, &answer));
-}
-
-static int run_close(void)
-{
-    if (way == BLOCKING)
-        return redlock_close(&scene.client, &limits, &answer.result);
-    return finish(redlock_close_async(&scene.client, &limits, scene_completed, &answer));
-}
+RUN(scan, redlock_scan(scene.client, NODES - 1, NULL, scan_found, NULL, &limits, &answer.result),
+    redlock_scan_async(scene.client, NODES - 1, NULL, scan_found, NULL, &limits, scene_completed, &answer))
+RUN(close, redlock_close(&scene.client, &limits, &answer.result),
+    redlock_close_async(&scene.client, &limits, scene_completed, &answer))
 
 /* Who has the lock when the call begins. */
 enum holder { NO_HOLDER, THIS_CLIENT, OTHER_CLIENT };

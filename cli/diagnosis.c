@@ -150,6 +150,16 @@ static bool is_ready(const struct cli_diagnosed_node *node)
     return strcmp(node->status.state, "ready") == 0;
 }
 
+/* It is behind Sentinel, or in a cluster. */
+static bool has_witnesses(const struct cli_diagnosed_node *node)
+{
+    return *node->status.witnesses != '\0';
+}
+
+static const char remedy_of_masters[] =
+    "wait for the end of the failover; if it stays, see the logs of those that name this master, and let them all "
+    "watch the same servers, of which one is a master";
+
 static const uint32_t of_witnesses = REDLOCK_FINDING_MASTER_UNKNOWN | REDLOCK_FINDING_WITNESSES_SILENT |
                                      REDLOCK_FINDING_WITNESSES_DISAGREE | REDLOCK_FINDING_FAILOVER;
 
@@ -160,7 +170,11 @@ static void judge_link(struct cli_diagnosed_node *node, const redlock_node_resul
     if (!is_ready(node) && (node->status.findings & of_witnesses) != 0)
         return; /* the finding says more */
     if (!is_ready(node))
-        find(&node->findings, "unreachable", remedy_for(error), "%s", *error != '\0' ? error : node->status.state);
+        find(&node->findings, "unreachable",
+             has_witnesses(node) && strstr(error, "Connection refused") != NULL
+                 ? "start the server that they name, or wait until they name another master"
+                 : remedy_for(error),
+             "%s", *error != '\0' ? error : node->status.state);
     else if (result->outcome == REDLOCK_NODE_TIMED_OUT)
         find(&node->findings, "slow", "check its load, or raise --timeout",
              "it is connected, but did not reply within its timeout");
@@ -181,6 +195,8 @@ static void add_library_finding(struct cli_diagnosed_node *node, uint32_t bit)
             finding->remedy, sizeof(finding->remedy),
             "correct the list of nodes or the deployment's name; or, if all its clients are stopped: redlock trust");
     }
+    if (bit == REDLOCK_FINDING_REPLICA && has_witnesses(node))
+        snprintf(finding->remedy, sizeof(finding->remedy), "%s", remedy_of_masters);
     if (bit == REDLOCK_FINDING_TOO_OLD && *node->status.objection != '\0') /* which has the server's name and version */
         snprintf(finding->text, sizeof(finding->text), "%s", node->status.objection);
 }
@@ -293,7 +309,10 @@ static bool has_rights(const redlock_node_status *status)
 
 static void judge_server(struct cli_diagnosed_node *node)
 {
-    if (*node->other_server != '\0')
+    if (*node->other_server != '\0' && has_witnesses(node))
+        find(&node->findings, "several-servers", remedy_of_masters,
+             "different masters are named in turn: %s, and then %s", node->status.name, node->other_server);
+    else if (*node->other_server != '\0')
         find(&node->findings, "several-servers",
              "list the servers themselves: no proxy that spreads connections, and no name of several servers",
              "its connections lead to different servers, of the run_ids %.8s... and %.8s...", node->status.run_id,
@@ -396,7 +415,8 @@ static void look_again(const char *nodes, const redlock_options *options, const 
             struct cli_diagnosed_node *node = &diagnosis->node[i];
             if (redlock_node_status_get(client, i, &status) == REDLOCK_OK && strcmp(status.state, "ready") == 0 &&
                 is_ready(node) && *status.run_id != '\0' && strcmp(status.run_id, node->status.run_id) != 0)
-                memcpy(node->other_server, status.run_id, sizeof(node->other_server));
+                snprintf(node->other_server, sizeof(node->other_server), "%s",
+                         has_witnesses(node) ? status.name : status.run_id);
         }
         redlock_close(&client, NULL, NULL);
     }

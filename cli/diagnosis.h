@@ -26,9 +26,10 @@ struct cli_findings {
 struct cli_diagnosed_node {
     redlock_node_status status;
     uint32_t round_trip_us; /* 0: none */
-    char other_server[48];  /* the run_id that another connection has found there; "": the same */
-    bool works;             /* it would grant a lock now */
-    bool refuses;           /* the server refuses every new lock, in quarantine or not */
+    /* What another client has found there, where its master changes a name, otherwise a run_id; "": the same server. */
+    char other_server[128];
+    bool works;   /* it would grant a lock now */
+    bool refuses; /* the server refuses every new lock, in quarantine or not */
     struct cli_findings findings;
 };
 

@@ -200,6 +200,100 @@ TEST_ROWS(no_nodes, witnesses_that_are_of_no_use_have_the_remedy_for_their_error
     json_is(program, ".nodes[0].findings[0].remedy", witnesses[_i].remedy);
 }
 
+/* Three Sentinels name a master, or two in turn: at each reply, with epochs that differ, or from their second connection on. */
+static const struct {
+    enum { AT_EACH_REPLY, ON_LATER_CONNECTIONS, NEVER } other;
+    const char *role; /* of the first master; NULL: it is down */
+    const char *found, *text, *remedy;
+} masters[] = {
+    {AT_EACH_REPLY, "master", "failover", "have not all heard of its last failover", "repair the network between them"},
+    {ON_LATER_CONNECTIONS, "master", "several-servers", "different masters are named in turn: m (",
+     "let them all watch the same servers, of which one is a master"},
+    {NEVER, "slave", "replica", "it is a replica, not a master",
+     "let them all watch the same servers, of which one is a master"},
+    {NEVER, NULL, "unreachable", "cannot connect: Connection refused",
+     "start the server that they name, or wait until they name another master"},
+};
+
+static void name_master(struct fake_server *sentinel, const struct fake_server *master, struct fake_rule rule)
+{
+    const char *port = program_text("%u", fake_server_port(master));
+    rule.command = "SENTINEL";
+    rule.argument = "GET-MASTER-ADDR-BY-NAME";
+    rule.reply = program_text("*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(port), port);
+    fake_server_add_rule(sentinel, &rule);
+}
+
+static struct fake_server *start_sentinel(unsigned i, unsigned epoch)
+{
+    struct fake_server *sentinel = fake_server_start(FAKE_IPV4);
+    const char *id = program_text("$1\r\n%u\r\n", i);
+    const char *state =
+        program_text("*4\r\n$12\r\nconfig-epoch\r\n$1\r\n%u\r\n$19\r\nnum-other-sentinels\r\n$1\r\n2\r\n", epoch);
+    fake_server_add_rule(sentinel, &(struct fake_rule){.command = "SENTINEL", .argument = "MYID", .reply = id});
+    fake_server_add_rule(sentinel, &(struct fake_rule){.command = "SENTINEL", .argument = "MASTER", .reply = state});
+    return sentinel;
+}
+
+/* Returns what they say, as a regular expression. */
+static const char *start_sentinels(int row, struct fake_server **sentinel, const struct fake_server *first,
+                                   const struct fake_server *other)
+{
+    enum { REPLIES = 60 };
+    bool at_each = masters[row].other == AT_EACH_REPLY;
+    const char *says = "";
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned epoch = at_each ? i + 1 : 1;
+        sentinel[i] = start_sentinel(i, epoch);
+        for (unsigned k = 1; at_each && k < REPLIES; k++)
+            name_master(sentinel[i], k % 2 ? first : other, (struct fake_rule){.first = k, .count = 1});
+        if (masters[row].other == ON_LATER_CONNECTIONS)
+            name_master(sentinel[i], first, (struct fake_rule){.connection = 1});
+        name_master(sentinel[i], masters[row].other == NEVER ? first : other, (struct fake_rule){0});
+        says = program_text("%s%s%s: (%s%s%s), epoch %u", says, i ? "; " : "", fake_server_address(sentinel[i]),
+                            fake_server_address(first), at_each ? "|" : "", at_each ? fake_server_address(other) : "",
+                            epoch);
+    }
+    return says;
+}
+
+/* A Sentinel's reply took a second on a busy machine. The doctor has three clients, each with one connection. */
+static bool is_disturbed(struct fake_server *const *sentinel, struct program *program)
+{
+    bool again = false;
+    for (unsigned i = 0; i < 3; i++)
+        again = again || fake_server_accepted(sentinel[i]) > 3;
+    return again || strstr(program_output(program), "no reply within");
+}
+
+TEST_ROWS(no_nodes, sentinels_that_flap_or_name_no_master_are_quoted, ROWS(masters))
+{
+    struct fake_server *first, *other, *sentinel[3];
+    struct program *program = NULL;
+    const char *says = "";
+    program_setting.config = scene_file(SCENE_PATIENCE);
+    for (unsigned i = 0; i < 5 && (i == 0 || is_disturbed(sentinel, program)); i++) {
+        first = fake_server_start(FAKE_IPV4);
+        other = fake_server_start(FAKE_IPV4);
+        if (masters[_i].role)
+            fake_server_set_info(first, "role", masters[_i].role);
+        else
+            fake_server_stop_listening(first);
+        says = start_sentinels(_i, sentinel, first, other);
+        real_note_descriptors();
+        program_setting.nodes = program_text("sentinel://%s,%s,%s/m", fake_server_address(sentinel[0]),
+                                             fake_server_address(sentinel[1]), fake_server_address(sentinel[2]));
+        program = doctor(CRITICAL);
+    }
+    json_is(program, ".nodes[0].findings[0].name", masters[_i].found);
+    json_is(program, program_text(".nodes[0].witnesses | test(\"^%s$\")", says), "true");
+    program_output_has(program, masters[_i].text);
+    if (masters[_i].other == ON_LATER_CONNECTIONS)
+        program_output_has(
+            program, program_text("m (%s), and then m (%s)", fake_server_address(first), fake_server_address(other)));
+    program_output_has(program, masters[_i].remedy);
+}
+
 /* A balancer leads each connection to another server: none has restarted. */
 TEST(no_nodes, proxy_that_spreads_connections_is_recognised)
 {

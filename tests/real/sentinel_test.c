@@ -266,6 +266,12 @@ static void note_longest(int64_t *longest_ms, uint64_t from_ns)
     *longest_ms = ms > *longest_ms ? ms : *longest_ms;
 }
 
+/* A replica that was promoted. */
+static bool is_master(size_t server, const struct change *change)
+{
+    return change->is_replica && strcmp(info(server, "role:"), "master") == 0;
+}
+
 /* The other client has the lock, too. */
 static bool is_double(struct face *other, redlock_lock *lock)
 {
@@ -277,8 +283,9 @@ static bool is_double(struct face *other, redlock_lock *lock)
     return both;
 }
 
-/* A lock on one node, whose master is the server `from` before the change, and `to` after it. */
-static void follow(const struct change *change, struct face *face, struct face *other, size_t from, size_t to,
+/* A lock on one node, whose master is the server `from` before the change, and `to` after it. false: the machine was so
+ * busy that the master changed by itself before. */
+static bool follow(const struct change *change, struct face *face, struct face *other, size_t from, size_t to,
                    struct outcome *outcome)
 {
     bool is_moved = false;
@@ -286,11 +293,16 @@ static void follow(const struct change *change, struct face *face, struct face *
     int64_t validity_ms = 0;                                                                    /* when it began */
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
-    real_until(face, change->is_possible(from, to));
+    real_until(face, change->is_possible(from, to) || is_master(to, change));
     redlock_lock *lock = held_acquire(face, key, &acquire);
     long long written = 0;
-    if (change->is_replica)
-        real_until(face, has_all(to, from, &written)); /* otherwise the failover loses the lock */
+    if (change->is_replica) /* otherwise the failover loses the lock */
+        real_until(face, has_all(to, from, &written) || is_master(to, change));
+    if (is_master(to, change)) {
+        face_release(face, &lock, &result);
+        real_until(other, is_led_by(other, 0, to));
+        return false;
+    }
     while (!is_led_by(face, 0, to)) {
         uint64_t asked = test_now_ns();
         if (change->is_replica ? strcmp(info(to, "role:"), "slave") == 0 : !is_moved)
@@ -336,6 +348,7 @@ static void follow(const struct change *change, struct face *face, struct face *
     held_release(other, &second);
     if (change->killed)
         cluster_start(cluster, from);
+    return true;
 }
 
 /* There and back, and there. */
@@ -346,8 +359,8 @@ static void change_masters(int i, const struct change *change, const char *list,
     struct face *face = held_open_trusted(i, list, options);
     struct face *other = held_open(i + 1, list, options);
     ck_assert(is_led_by(face, 0, 0));
-    for (unsigned trial = 0; trial < trials; trial++)
-        follow(change, face, other, trial % 2 ? change->next : 0, trial % 2 ? 0 : change->next, &outcome);
+    for (unsigned trial = 0, turn = 0; trial < trials; turn++)
+        trial += follow(change, face, other, turn % 2 ? change->next : 0, turn % 2 ? 0 : change->next, &outcome);
     if (getenv("REDLOCK_FAILOVERS"))
         printf("%s: %u of %u gave two holders, %u locks were lost, the node was followed at most %lld ms and voted at "
                "most %lld ms after its promotion, with a max_ttl of %u ms\n",

@@ -435,8 +435,13 @@ TEST(failover, killed_master_of_three_fails_no_acquire)
     cluster_kill(cluster, 2);
     for (unsigned i = 0; i < 20 || !is_led_by(face, 1, 3); i++) {
         ck_assert_uint_lt(i, 20000);
-        redlock_lock *lock = held_acquire(face, key, NULL);
-        held_release(face, &lock);
+        redlock_lock *lock = NULL;
+        int status = face_acquire(face, key, NULL, &lock, &result);
+        /* Unless Sentinels of another master took a second to reply, because the machine is busy. */
+        if (!strstr(result.node[0].text, "of its sentinels") && !strstr(result.node[2].text, "of its sentinels"))
+            real_status(status, REDLOCK_OK, &result);
+        if (lock)
+            held_release(face, &lock);
     }
     real_until(face, held_all_usable(face));
     cluster_start(cluster, 2);

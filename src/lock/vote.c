@@ -252,13 +252,16 @@ void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, struc
     count_grant(round, node, 0, proof, now);
 }
 
-/* The request goes behind everything sent meanwhile. A removal that is sent again may follow the next waiter into the
- * queue: both have the same name, so it would remove that waiter's entry. */
+/* The request goes behind everything sent meanwhile. Behind a release that keeps the lock for at_least_ms, an extension
+ * would prolong it. A removal that is sent again may follow the next waiter into the queue: both have the same name, so
+ * it would remove that waiter's entry. */
 bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
 {
     (void)request;
     struct rl_round *round = (struct rl_round *)fanout;
     if (rl_round_heals(round) && !rl_lease_may_heal(round->lease))
+        return false;
+    if (round->rules.terms.kind == QUORUM_EXTEND && !round->lease->links.listed)
         return false;
     if ((quorum_round_over(&round->rules) && !adds_copy(round)) ||
         (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease)))

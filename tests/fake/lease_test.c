@@ -422,6 +422,32 @@ TEST_ROWS(noscript, release_during_an_extension_is_the_last_command, 2)
     assert_released(0, 5);
 }
 
+/* Behind the release its text would prolong what the release leaves until the end of at_least_ms. */
+TEST(noscript, extension_is_not_sent_again_behind_a_release_that_keeps_the_lock)
+{
+    enum { AT_LEAST_MS = 20000 };
+    struct answer extended;
+    scene_attach();
+    ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.at_least_ms = AT_LEAST_MS)), REDLOCK_OK);
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
+    const struct fake_rule rule = {
+        .command = "EVALSHA", .argument = rl_scripts[RL_SCRIPT_EXTEND].sha1, .skip = true, .reply = FAKE_NOSCRIPT};
+    scene_add_rule(0, 5, &rule);
+    scene_start_extend(&extended, answer.lock, 120000);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    scene_wait(&extended);
+    for (unsigned i = 0; i < 2; i++) { /* each node's reply to the extension comes before the first query's */
+        scene_start_query(&answer, "stock");
+        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+        ck_assert_uint_eq(answer.state.locked_nodes, 5);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        ck_assert_uint_eq(scene_count(i, SENT_EXTEND), 1);
+        ck_assert_int_le(fake_server_pttl(scene.node[i], "stock"), AT_LEAST_MS + 1000); /* and its drift */
+    }
+    scene.keys_may_stay = true;
+}
+
 /* A node that replies NOSCRIPT even to EVAL must not be sent the request indefinitely. */
 TEST(noscript, a_node_that_never_knows_a_script_has_refused)
 {

@@ -540,9 +540,9 @@ static const struct rotation {
     bool readers;
 } rotations[] = {
     {.name = "plain", .hold_ms = 2, .terms = 64},
-    {.name = "plain, held for long", .hold_ms = 1200, .terms = 10},
+    {.name = "plain, held for long", .hold_ms = 1200, .terms = 12},
     {.name = "fenced", .how = {.fence = 1}, .hold_ms = 2, .terms = 64},
-    {.name = "fenced, held for long", .how = {.fence = 1}, .hold_ms = 1200, .terms = 10},
+    {.name = "fenced, held for long", .how = {.fence = 1}, .hold_ms = 1200, .terms = 12},
     {.name = "two resources", .how = {.also = &second_name, .also_count = 1}, .hold_ms = 2, .terms = 64},
     {.name = "two permits", .how = {.permits = 2}, .hold_ms = 5, .terms = 64},
     {.name = "readers and writers", .hold_ms = 5, .terms = 64, .readers = true},

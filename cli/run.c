@@ -31,13 +31,15 @@ static struct {
     bool shared;
     bool leave;
     struct cli_number permits; /* 0: it is no semaphore */
+    struct cli_number wanted;  /* 0: one */
     const char *on_lost;
 } given = {.wait_ms = REDLOCK_FOREVER,
            .ttl_ms = NOT_GIVEN,
            .grace_ms = NOT_GIVEN,
            .cap_ms = NOT_GIVEN,
            .not_obtained = {CLI_NOT_OBTAINED, 0, 255},
-           .permits = {0, 1, REDLOCK_PERMITS_MAX}};
+           .permits = {0, 1, REDLOCK_PERMITS_MAX},
+           .wanted = {0, 1, REDLOCK_PERMITS_MAX}};
 
 /* --- Checks of the options --- */
 
@@ -87,6 +89,7 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
     run->acquire.options.fence = given.fence;
     run->acquire.options.shared = given.shared;
     run->acquire.options.permits = (uint32_t)given.permits.value;
+    run->acquire.options.permits_wanted = (uint32_t)given.wanted.value;
     run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
     run->acquire.insists = given.wait_ms != REDLOCK_FOREVER;
     run->acquire.skips = given.not_obtained.value == 0;
@@ -124,6 +127,10 @@ static bool take_words(struct cli_run *run, const struct cli_arguments *argument
         cli_misused("a lock has at most 64 resources");
     else if (given.permits.value > 0 && (given.shared || given.fence || arguments->count > 1))
         cli_misused("--permits cannot be combined with --shared, --fence or several resources");
+    else if (given.wanted.value > 0 && given.permits.value == 0)
+        cli_misused("--take needs --permits, the semaphore's number of permits");
+    else if (given.wanted.value > given.permits.value)
+        cli_misused("--take %ld is more than --permits %ld", given.wanted.value, given.permits.value);
     else if (given.shared && given.fence)
         cli_misused("--shared cannot be combined with --fence: a reader gets no fencing token");
     else
@@ -196,6 +203,7 @@ static const struct cli_option options[] = {
     {0, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time", .flag = &given.fence},
     {0, "shared", NULL, "as a reader: together with other readers, but not with a writer", .flag = &given.shared},
     {0, "permits", "K", "the resource is a semaphore with K permits; the same K for all", .number = &given.permits},
+    {0, "take", "COUNT", "take this many of the semaphore's permits, all or none (1)", .number = &given.wanted},
     {0, "ttl", "TIME", "the lock's ttl: how long it blocks others if this machine dies (10s)",
      .duration_ms = &given.ttl_ms},
     {0, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)",

@@ -369,9 +369,9 @@ typedef struct redlock_acquire_options {
     const redlock_name *also;         /* further resources: the lock covers all of them or none. Their order does not */
     size_t also_count;                /* matter, a repeated name counts once; REDLOCK_RESOURCES_MAX in all */
     uint32_t permits;                 /* the resource is a semaphore with this number of permits, the same in all
-                                         clients (to resize it: redlock_acquire(3)); each acquire takes one. 0: a lock.
-                                         Not with shared, fence, or also without any. A semaphore and a lock of the
-                                         same name do not exclude each other */
+                                         clients (to resize it: redlock_acquire(3)); each acquire takes permits_wanted
+                                         of them. 0: a lock. Not with shared, fence, or also without any. A semaphore
+                                         and a lock of the same name do not exclude each other */
     uint32_t shared;                  /* 1: a reader: excludes writers, not other readers. A shared lock cannot be
                                          upgraded, because two readers that wanted it would wait for each other:
                                          release it, then acquire the exclusive lock */
@@ -387,13 +387,15 @@ typedef struct redlock_acquire_options {
                                          others. It waits for each as an acquire of its own, in statistics and
                                          operations_max too. With a wait_ms of 0, acquires that try the same
                                          alternatives at the same moment may all fail */
+    uint32_t permits_wanted;          /* how many permits this acquire takes, all or none, as one lock: at most
+                                         `permits`. 0: one */
 } redlock_acquire_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
     { REDLOCK_STRUCT_SIZE(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0,   \
-      0, 0, 0, 0 }
+      0, 0, 0, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus

@@ -664,7 +664,8 @@ struct acquire_options {
     std::function<void(const result &renewal)> on_renewal_failing;
     bool fence = false;            /* with a fencing token: lock.fence() */
     bool shared = false;           /* a reader: excludes writers, not other readers */
-    unsigned permits = 0;          /* the resource is a semaphore with this number of permits; each acquire takes one */
+    unsigned permits = 0;          /* the resource is a semaphore with this number of permits */
+    unsigned permits_wanted = 0;   /* how many of them this acquire takes, all or none; 0: one */
     std::vector<std::string> also; /* further resources: the lock covers all or none */
     bool any = false;              /* they are alternatives: the lock is on the first that is free, see resource() */
     bool keep_waiting = false;
@@ -1128,6 +1129,7 @@ class native_acquire_options
         native.fence = options.fence ? 1 : 0;
         native.shared = options.shared ? 1 : 0;
         native.permits = options.permits;
+        native.permits_wanted = options.permits_wanted;
         for (const std::string &name : options.also)
             also_.push_back({name.data(), name.size()});
         native.also = also_.data();

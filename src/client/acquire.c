@@ -6,7 +6,7 @@
  * happen: an attempt that is given up without its undo.
  *
  * An attempt that is won settles its fencing token, if it wants one, and then holds the lease. One that has failed tries
- * another slot of a semaphore, ends the operation, or waits. An owner that holds the lock already re-enters it.
+ * other slots of a semaphore, ends the operation, or waits. An owner that holds the lock already re-enters it.
  */
 #include <assert.h>
 #include <stdatomic.h>
@@ -47,6 +47,7 @@ struct rl_acquire {
     uint64_t record;          /* the largest fencing record of the nodes that granted */
     uint32_t minimum_validity_ms;
     uint8_t permits; /* of a semaphore; otherwise 0 */
+    uint8_t wanted;  /* of them */
     bool all_answers;
     bool shared;
     bool raising;                /* the attempt's round was won, and another one raises its fencing token */
@@ -194,6 +195,7 @@ static bool acquire_begin_wait(struct rl_acquire *acquire, quorum_time deadline,
     wait->waiter.must_poll = acquire_on_must_poll;
     wait->waiter.slot_freed = acquire_on_slot_freed;
     wait->waiter.permits = acquire->permits;
+    wait->waiter.wanted = acquire->wanted;
     wait->waiter.shared = acquire->shared;
     wait->waiter.deadline = deadline;
     acquire_offer_hand_over(acquire, names);
@@ -417,12 +419,13 @@ static bool acquire_is_reentry(struct rl_acquire *acquire, const struct rl_names
     struct rl_text name;
     if (owner.kind == RL_OWNER_NONE)
         return false;
-    if (acquire->permits) { /* each acquire takes another permit */
-        if (!rl_leases_have_all_permits(locks, names->name[0], acquire->permits, owner))
+    if (acquire->permits) { /* each acquire takes other permits */
+        unsigned held = rl_leases_count_permits(locks, names->name[0], acquire->permits, owner);
+        if (held + acquire->wanted <= acquire->permits)
             return false;
         rl_operation_explain(&acquire->base,
-                             "no permit can ever be granted: this owner holds all %u permits; release one first",
-                             acquire->permits);
+                             "%u more can never be granted: this owner holds %u of the %u permits; release %u first",
+                             acquire->wanted, held, acquire->permits, held + acquire->wanted - acquire->permits);
         rl_operation_complete(&acquire->base, REDLOCK_INVALID);
         return true;
     }
@@ -434,7 +437,7 @@ static bool acquire_is_reentry(struct rl_acquire *acquire, const struct rl_names
     return own != NULL;
 }
 
-/* The semaphore's slot that this client used last, plus one; 0: none. */
+/* The semaphore's slot that this client used last, of several the first, plus one; 0: none. */
 static uint8_t *remembered(redlock_client *client, struct rl_text semaphore)
 {
     uint64_t hash = rl_hash(RL_HASH_OF_NOTHING, semaphore.bytes, semaphore.size);
@@ -456,7 +459,8 @@ static void acquire_won(struct rl_acquire *acquire, const struct rl_round *round
     acquire->lock = &lease->handles.first;
     acquire->raising = false;
     if (acquire->permits)
-        *remembered(acquire->base.client, rl_lease_resource(lease, 0)) = (uint8_t)(acquire->slots->slot + 1);
+        *remembered(acquire->base.client, rl_lease_resource(lease, 0)) =
+            (uint8_t)(quorum_permits_first(acquire->slots) + 1);
     acquire_complete(acquire, REDLOCK_OK);
 }
 
@@ -483,7 +487,7 @@ static bool needs_repair(int status)
     return status == REDLOCK_MISCONFIGURED || status == REDLOCK_CLOCK;
 }
 
-/* Tries another free slot of the semaphore, if there is one. */
+/* Tries other free slots of the semaphore, if there are enough. */
 static bool acquire_next_slot(struct rl_acquire *acquire, int cause)
 {
     if (!acquire->permits || cause != REDLOCK_HELD || acquire->overdue ||
@@ -540,11 +544,11 @@ static struct rl_lease *acquire_create_lease(const struct rl_acquire *acquire, c
 {
     struct rl_locks *locks = &acquire->base.client->locks;
     if (acquire->permits)
-        return rl_lease_create_slot(locks, names, acquire->permits, acquire->slots->slot, status);
+        return rl_lease_create_slots(locks, names, acquire->permits, acquire->slots->slots, status);
     return rl_lease_create(locks, names, status);
 }
 
-/* A new lease for the next attempt, with the resources of the one before. Of a semaphore another slot. */
+/* A new lease for the next attempt, with the resources of the one before. Of a semaphore other slots. */
 static bool acquire_renew_lease(struct rl_acquire *acquire, int *status)
 {
     const struct rl_names names = rl_lease_names(acquire->base.lease);
@@ -712,7 +716,7 @@ static void acquire_begin(struct rl_acquire *acquire, const redlock_acquire_opti
     struct rl_operation *operation = &acquire->base;
     int status;
     if (acquire->permits)
-        quorum_permits_init(acquire->slots, operation->client->nodes->count, acquire->permits,
+        quorum_permits_init(acquire->slots, operation->client->nodes->count, acquire->permits, acquire->wanted,
                             first_slot(acquire, names->name[0]));
     operation->timer.fire = acquire->wait ? acquire_on_deadline : acquire_on_reconnecting_late;
     if (options->wait_ms > 0)
@@ -758,6 +762,7 @@ static void acquire_set_options(struct rl_acquire *acquire, const redlock_acquir
     acquire->terms = rl_options_terms(options, acquire_owner(options, caller), &acquire->base.client->core.options);
     acquire->minimum_validity_ms = options->minimum_validity_ms;
     acquire->permits = (uint8_t)options->permits;
+    acquire->wanted = (uint8_t)(options->permits_wanted ? options->permits_wanted : 1);
     acquire->all_answers = options->all_answers;
     acquire->shared = options->shared;
     acquire->wait = next_extra(&extra, options->wait_ms, sizeof *acquire->wait);

@@ -94,7 +94,7 @@ const char *redlock_lock_resource(const redlock_lock *lock, size_t *size)
 
 uint32_t redlock_lock_resources(const redlock_lock *lock)
 {
-    return lock ? lock->lease->key_count : 0;
+    return lock ? rl_lease_resources(lock->lease) : 0;
 }
 
 const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, size_t *size)

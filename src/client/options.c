@@ -264,6 +264,9 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->permits > REDLOCK_PERMITS_MAX)
         return rl_result_fail(result, REDLOCK_INVALID, "permits is %u; it must be at most %d", options->permits,
                               REDLOCK_PERMITS_MAX);
+    if (options->permits_wanted > options->permits)
+        return rl_result_fail(result, REDLOCK_INVALID, "permits_wanted is %u; it must be at most permits, which is %u",
+                              options->permits_wanted, options->permits);
     if (options->any > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "any is %u; it must be 0 or 1", options->any);
     if (options->permits && (options->shared || options->fence || (options->also_count && !options->any)))

@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct rl_lease) +
                        REDLOCK_TOKEN_SIZE <=
                    UINT16_MAX,
                "the size of a lease fits its field");
-_Static_assert(REDLOCK_PERMITS_MAX <= INT8_MAX, "a slot fits its field");
+_Static_assert(REDLOCK_PERMITS_MAX <= 32, "slots fit their field");
 
 static size_t bytes_of(const struct rl_names *names, size_t prefix)
 {
@@ -58,31 +58,40 @@ static bool write_token(struct rl_lease *lease, char *at)
     return true;
 }
 
-/* Returns the end of the keys' bytes. */
-static char *write_keys(struct rl_lease *lease, const struct rl_names *names)
+/* Writes the key of a resource, or of the slot of a semaphore with this name (-1: none). Returns the end of its bytes. */
+static char *write_key(struct rl_lease *lease, struct rl_key *key, struct rl_text name, int slot, char *at)
 {
-    const char *prefix = lease->locks->core->options.prefix;
-    char *at = (char *)&lease->key[names->count];
-    for (unsigned i = 0; i < names->count; i++) {
-        struct rl_key *key = &lease->key[i];
-        key->lease = lease;
-        key->bytes = at;
-        key->size = lease->prefix_size + names->name[i].size;
-        memcpy(at, prefix, lease->prefix_size);
-        memcpy(at + lease->prefix_size, names->name[i].bytes, names->name[i].size);
-        at[key->size] = '\0';
-        key->hash = rl_leases_hash(lease->locks, key->bytes, key->size);
-        at += key->size + 1;
-    }
-    lease->key_count = (uint16_t)names->count;
+    key->lease = lease;
+    key->bytes = at;
+    key->size = lease->prefix_size + name.size;
+    memcpy(at, lease->locks->core->options.prefix, lease->prefix_size);
+    memcpy(at + lease->prefix_size, name.bytes, name.size);
+    if (slot >= 0)
+        key->size += (size_t)snprintf(at + key->size, RL_SLOT_SIZE, RL_SLOT_INFIX "%d", slot);
+    at[key->size] = '\0';
+    key->hash = rl_leases_hash(lease->locks, key->bytes, key->size);
+    return at + key->size + 1;
+}
+
+/* The keys of the slots, then those of the names. Returns the end of their bytes. */
+static char *write_keys(struct rl_lease *lease, const struct rl_names *names, uint32_t slots)
+{
+    struct rl_key *key = lease->key;
+    char *at = (char *)&key[names->count + quorum_count(slots)];
+    for (int slot = 0; slot < REDLOCK_PERMITS_MAX; slot++)
+        if (slots >> slot & 1)
+            at = write_key(lease, key++, names->name[0], slot, at);
+    for (unsigned i = 0; i < names->count; i++)
+        at = write_key(lease, key++, names->name[i], -1, at);
     return at;
 }
 
-struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *names, int *status)
+static struct rl_lease *create(struct rl_locks *locks, const struct rl_names *names, uint32_t slots, int *status)
 {
     assert(names->count >= 1 && names->count <= REDLOCK_RESOURCES_MAX);
-    size_t prefix = strlen(locks->core->options.prefix);
-    size_t size = sizeof(struct rl_lease) + names->count * sizeof(struct rl_key) + bytes_of(names, prefix) +
+    size_t prefix = strlen(locks->core->options.prefix), slot_count = quorum_count(slots);
+    size_t size = sizeof(struct rl_lease) + (names->count + slot_count) * sizeof(struct rl_key) +
+                  bytes_of(names, prefix) + slot_count * (prefix + names->name[0].size + RL_SLOT_SIZE) +
                   token_room(locks->core);
     struct rl_lease *lease = rl_core_allocate(locks->core, size);
     if (!lease) {
@@ -93,17 +102,23 @@ struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *
     lease->references = 1;
     lease->locks = locks;
     lease->descriptor = -1;
-    lease->slot = -1;
+    lease->key_count = (uint16_t)(slots ? slot_count : names->count);
+    lease->slots = slots;
     atomic_init(&lease->validity_end, 0);
     atomic_init(&lease->loss, QUORUM_NOT_LOST);
     atomic_init(&lease->fence, 0);
     lease->prefix_size = (uint16_t)prefix;
-    if (!write_token(lease, write_keys(lease, names))) {
+    if (!write_token(lease, write_keys(lease, names, slots))) {
         rl_core_free(locks->core, lease);
         *status = REDLOCK_SYSTEM;
         return NULL;
     }
     return lease;
+}
+
+struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *names, int *status)
+{
+    return create(locks, names, 0, status);
 }
 
 struct rl_lease *rl_lease_create_one(struct rl_locks *locks, const char *resource, size_t size, int *status)
@@ -119,20 +134,16 @@ size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *
     return size + (size_t)snprintf(name + size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
 }
 
-struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_names *names, unsigned permits,
-                                      unsigned slot, int *status)
+/* The key of the semaphore is stored with the lease, but is no key of the lease. */
+struct rl_lease *rl_lease_create_slots(struct rl_locks *locks, const struct rl_names *names, unsigned permits,
+                                       uint32_t slots, int *status)
 {
-    assert(names->count == 1 && slot < permits && permits <= REDLOCK_PERMITS_MAX);
-    struct rl_text base = names->name[0];
-    char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
-    /* The second name is the semaphore's: its key is stored with the lease, but is no key of the lease. */
-    struct rl_names both = {.count = 2, .name = {{name, rl_slot_name(name, base.bytes, base.size, slot)}, base}};
-    struct rl_lease *lease = rl_lease_create(locks, &both, status);
+    assert(names->count == 1 && slots && permits <= REDLOCK_PERMITS_MAX && slots <= UINT32_MAX >> (32 - permits));
+    struct rl_lease *lease = create(locks, names, slots, status);
     if (!lease)
         return NULL;
-    lease->key_count = 1;
     lease->permits = (uint8_t)permits;
-    lease->slot = (int8_t)slot;
+    lease->wanted = (uint8_t)lease->key_count;
     return lease;
 }
 
@@ -229,7 +240,7 @@ void rl_lease_clear_failure(struct rl_lease *lease)
 struct rl_names rl_lease_names(const struct rl_lease *lease)
 {
     struct rl_names names;
-    names.count = lease->key_count;
+    names.count = rl_lease_resources(lease);
     for (unsigned i = 0; i < names.count; i++)
         names.name[i] = rl_lease_resource(lease, i);
     return names;
@@ -552,7 +563,7 @@ static bool is_named(const struct rl_lease *lease, unsigned index, struct rl_tex
 
 bool rl_lease_is_on(const struct rl_lease *lease, const struct rl_names *names)
 {
-    bool same = lease->key_count == names->count;
+    bool same = rl_lease_resources(lease) == names->count;
     for (unsigned i = 0; same && i < names->count; i++)
         same = is_named(lease, i, names->name[i]);
     return same;
@@ -562,7 +573,7 @@ bool rl_lease_is_on(const struct rl_lease *lease, const struct rl_names *names)
 bool rl_lease_has(const struct rl_lease *lease, const struct rl_names *names)
 {
     unsigned found = 0;
-    for (unsigned i = 0; i < lease->key_count && found < names->count; i++)
+    for (unsigned i = 0; i < rl_lease_resources(lease) && found < names->count; i++)
         found += is_named(lease, i, names->name[found]);
     return found == names->count;
 }

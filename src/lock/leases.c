@@ -344,15 +344,15 @@ struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl
     return found;
 }
 
-bool rl_leases_have_all_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
-                                struct rl_owner owner)
+unsigned rl_leases_count_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
+                                 struct rl_owner owner)
 {
-    bool all = true;
-    for (unsigned slot = 0; all && slot < permits; slot++) {
+    unsigned count = 0;
+    for (unsigned slot = 0; slot < permits; slot++) {
         const struct rl_lease *lease = rl_leases_find_slot(locks, semaphore.bytes, semaphore.size, slot);
-        all = lease && rl_owner_is(lease->owner, owner);
+        count += lease && rl_owner_is(lease->owner, owner);
     }
-    return all;
+    return count;
 }
 
 /* In a forked child, or at the end of a close: reports no events. */

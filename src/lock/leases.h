@@ -83,9 +83,9 @@ struct rl_lease *rl_leases_find_owned(struct rl_locks *locks, const struct rl_na
 struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner,
                                          bool shared, struct rl_text *name);
 
-/* The owner has every permit of the semaphore. */
-bool rl_leases_have_all_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
-                                struct rl_owner owner);
+/* The number of the semaphore's permits that the owner has. */
+unsigned rl_leases_count_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
+                                 struct rl_owner owner);
 void rl_leases_free(struct rl_locks *locks);
 
 #endif

@@ -140,6 +140,7 @@ static void stand_anew(struct rl_queue *queue)
     queue->rules.listening = rl_listeners_up(locks->nodes);
     quorum_waiting_try(&queue->rules);
     queue->lease->permits = (uint8_t)queue->first->permits;
+    queue->lease->wanted = (uint8_t)queue->first->wanted;
     queue->ticket = draw_ticket(locks);
     queue->seen = 0;
     memset(queue->place, 0, sizeof queue->place);

@@ -33,7 +33,7 @@ struct rl_waiter {
     struct rl_waiter *next;
     struct rl_waiter *previous;
     quorum_time deadline;                                        /* the operation's; QUORUM_NEVER: none */
-    unsigned permits;                                            /* of a semaphore */
+    unsigned permits, wanted;                                    /* of a semaphore, and of them */
     void (*slot_freed)(struct rl_waiter *waiter, unsigned slot); /* one of its slots is free on a node */
     quorum_duration ttl;                                         /* a node may hand the lock over; 0: it may not */
     quorum_duration minimum_validity;

@@ -16,7 +16,7 @@ struct rl_queue **rl_queue_table_bucket(struct rl_locks *locks, unsigned count, 
 
 static struct rl_queue **bucket_of(struct rl_locks *locks, const struct rl_lease *lease)
 {
-    return rl_queue_table_bucket(locks, lease->key_count, rl_lease_resource(lease, 0).bytes,
+    return rl_queue_table_bucket(locks, rl_lease_resources(lease), rl_lease_resource(lease, 0).bytes,
                                  rl_lease_resource(lease, 0).size);
 }
 

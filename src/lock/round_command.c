@@ -33,14 +33,19 @@ static const struct rl_text helpers[HELPERS] = {[FREE] = {RL_FREE_SUFFIX, sizeof
                                                 [ALIVE] = {RL_ALIVE_SUFFIX, sizeof RL_ALIVE_SUFFIX - 1},
                                                 [FENCE] = {RL_FENCE_SUFFIX, sizeof RL_FENCE_SUFFIX - 1}};
 
-/* Adds a helper key of each of the lease's keys; of a slot it is the semaphore's. */
-static void add_helpers(struct rl_command *command, const struct rl_lease *lease, unsigned helper)
+/* Adds a helper key of each of the lease's first keys; of a slot it is the semaphore's. */
+static void add_helpers_of(struct rl_command *command, const struct rl_lease *lease, unsigned keys, unsigned helper)
 {
     struct rl_text semaphore = rl_lease_semaphore(lease);
-    for (unsigned i = 0; i < lease->key_count; i++)
+    for (unsigned i = 0; i < keys; i++)
         rl_command_add_joined(command,
                               semaphore.bytes ? semaphore : (struct rl_text){lease->key[i].bytes, lease->key[i].size},
                               helpers[helper].bytes, helpers[helper].size);
+}
+
+static void add_helpers(struct rl_command *command, const struct rl_lease *lease, unsigned helper)
+{
+    add_helpers_of(command, lease, lease->key_count, helper);
 }
 
 static void add_slots(struct rl_command *command, struct rl_text semaphore, unsigned slots)
@@ -51,20 +56,20 @@ static void add_slots(struct rl_command *command, struct rl_text semaphore, unsi
         rl_command_add_joined(command, semaphore, infix, size + rl_decimal(infix + size, i));
 }
 
-/* Calls a script that may use every key of the lock; `free` gets the slot that the lock is, others get the semaphore. A
+/* Calls a script that may use every key of the lock; `free` gets the slots that the lock is on, others get the semaphore. A
  * script names every key that it uses: a Redis Cluster and some servers require it. */
 static void call(struct rl_command *command, enum rl_script_id script, bool use_eval, const struct rl_lease *lease)
 {
-    const struct rl_key *key = &lease->key[lease->slot < 0 ? 0 : 1];
+    const struct rl_key *key = &lease->key[lease->slots ? lease->key_count : 0];
     struct rl_text semaphore = {key->bytes, key->size};
-    unsigned slots = script != RL_SCRIPT_FREE ? lease->permits : 0;
-    rl_command_script(command, script, use_eval, lease->key_count * (1 + HELPERS) + slots);
+    unsigned slots = script != RL_SCRIPT_FREE ? lease->permits : 0, keys = slots ? 1 : lease->key_count;
+    rl_command_script(command, script, use_eval, keys * (1 + HELPERS) + slots);
     if (slots)
         add(command, semaphore);
     else
         add_keys(command, lease);
     for (unsigned i = 0; i < HELPERS; i++)
-        add_helpers(command, lease, i);
+        add_helpers_of(command, lease, keys, i);
     add_slots(command, semaphore, slots);
 }
 
@@ -94,14 +99,18 @@ static void add_mode(struct rl_command *command, const struct rl_lease *lease)
     rl_command_add_text(command, lease->shared ? "shared" : "exclusive");
 }
 
-/* The semaphore's number of slots, 0 for a lock, and the requested slot, -1 for none. */
-static void add_slot(struct rl_command *command, const struct rl_lease *lease)
+/* The semaphore's number of slots, 0 for a lock, and the requested slots; without any minus the number that is wanted. */
+static void add_wanted(struct rl_command *command, const struct rl_lease *lease)
 {
+    char wanted[4 * REDLOCK_PERMITS_MAX] = "-1";
+    size_t size = 0;
     rl_command_add_number(command, lease->permits);
-    if (lease->slot < 0)
-        rl_command_add_text(command, "-1");
-    else
-        rl_command_add_number(command, (uint64_t)lease->slot);
+    for (unsigned slot = 0; slot < lease->permits && lease->slots; slot++)
+        if (lease->slots >> slot & 1)
+            size += (size_t)snprintf(wanted + size, sizeof wanted - size, size ? " %u" : "%u", slot);
+    if (lease->permits && !size)
+        snprintf(wanted, sizeof wanted, "-%u", lease->wanted);
+    rl_command_add_text(command, wanted);
 }
 
 /* The published pattern, so that clients in other languages and this one exclude each other. */
@@ -125,7 +134,7 @@ static void grant(struct rl_command *command, const struct rl_round *round, bool
     add_ttl(command, round);
     add_fence(command, round->lease, round->fence);
     add_mode(command, round->lease);
-    add_slot(command, round->lease);
+    add_wanted(command, round->lease);
     rl_command_add_text(command, round->waits ? "1" : "0");
 }
 
@@ -133,9 +142,9 @@ static void grant(struct rl_command *command, const struct rl_round *round, bool
 static const char *waiter_name_as(struct waiter_name *name, const struct rl_lease *lease, bool shared)
 {
     const char *readers = shared ? " r" : "";
-    if (lease->key_count == 1 && !shared)
+    if (rl_lease_resources(lease) == 1 && !shared)
         return lease->locks->nodes->channel;
-    if (lease->key_count > 1)
+    if (rl_lease_resources(lease) > 1)
         snprintf(name->text, sizeof name->text, "%s %08x%s", lease->locks->nodes->channel, rl_lease_set(lease),
                  readers);
     else
@@ -218,7 +227,7 @@ static void wait(struct rl_command *command, const struct rl_round *round, bool 
     add_ttl(command, round);
     add_fence(command, round->lease, round->fence);
     add_mode(command, round->lease);
-    add_slot(command, round->lease);
+    add_wanted(command, round->lease);
     rl_command_add_text(command, subscribed ? "1" : "0");
     add_offer(command, round, subscribed);
 }

@@ -201,6 +201,8 @@ static const struct {
     {1, "run --shared " NAME, "run -n " NAME, NOT_OBTAINED, ""},
     {1, "run --permits 2 " NAME, "run -n --permits 2 " NAME, 0, ""},
     {2, "run --permits 2 " NAME, "run -n --permits 2 " NAME, NOT_OBTAINED, ""},
+    {1, "run --permits 3 --take 2 " NAME, "run -n --permits 3 " NAME, 0, ""},
+    {1, "run --permits 3 --take 2 " NAME, "run -n --permits 3 --take 2 " NAME, NOT_OBTAINED, ""},
 };
 
 TEST_ROWS(shared_nodes, beside_a_holder_another_runs_if_the_kind_of_lock_permits_it, ROWS(kinds))

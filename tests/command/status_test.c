@@ -131,11 +131,11 @@ static void is_not_handed_on(struct program *run, const char *key, const char *s
 TEST(shared_nodes, the_permits_of_a_semaphore_that_are_taken)
 {
     const char *key = real_key("permits"), *slot = real_key("permits:redlock:slot:1");
-    struct program *first = run_with("--permits 3", key), *second = run_with("--permits 3", key);
+    struct program *first = run_with("--permits 3 --take 2", key), *second = run_with("--permits 3", key);
     struct program *taken = status(key, "");
-    program_output_has(taken, "' semaphore, 2 permits taken\n");
+    program_output_has(taken, "' semaphore, 3 permits taken\n");
     program_output_has(taken, "  replied\n");
-    json_is(status(key, "--json"), ".resources[0] | [.state, .permits_taken] | join(\" \")", "semaphore 2");
+    json_is(status(key, "--json"), ".resources[0] | [.state, .permits_taken] | join(\" \")", "semaphore 3");
     is_not_handed_on(first, key, "is a semaphore: only its redlock run can extend or release a permit");
     program_terminates(first);
     program_output_has(status(key, ""), "' semaphore, 1 permit taken\n");
@@ -181,7 +181,7 @@ TEST(shared_nodes, every_lock_reader_and_permit_that_a_majority_has_is_listed)
     struct program *held = run_with("--label deploy@web-3:4711", "'test:listed/a b'");
     struct program *first = run_with("--shared", "test:listed/read"),
                    *second = run_with("--shared", "test:listed/read");
-    struct program *permit = run_with("--permits 3", "test:listed/pool");
+    struct program *permits = run_with("--permits 3 --take 2", "test:listed/pool");
     set_everywhere("test:listed/value", "of another program");
     set_everywhere("test:listed/bare", DIGITS);
     set_everywhere("test:listed/bell", DIGITS "/1/\033[2J");   /* like our token, with a control byte */
@@ -191,10 +191,11 @@ TEST(shared_nodes, every_lock_reader_and_permit_that_a_majority_has_is_listed)
     ck_assert_str_eq(program_errors(list), "");
     json_is(list, "[.locks[] | .resource + \" \" + .kind] | join(\",\")",
             "test:listed/a b lock,test:listed/bare lock,test:listed/bell lock,test:listed/pool permit,"
-            "test:listed/read reader,test:listed/read reader");
+            "test:listed/pool permit,test:listed/read reader,test:listed/read reader");
     json_is(list, ".locks[0] | [.label, .held_on >= 3, .waiters] | join(\" \")", "deploy@web-3:4711 true 0");
     json_is(list, "[.nodes_read, .quorum] | join(\" \")", "5 3");
-    json_is(list, "[.locks[] | select(.remaining_ms > 0)] | length", "6");
+    json_is(list, "[.locks[] | select(.remaining_ms > 0)] | length", "7");
+    json_is(list, "[.locks[] | select(.kind == \"permit\").token] | unique | length", "1");
     list = program_exits(program_run("list 'test:listed/a?b'"), 0);
     program_output_has(list, "'test:listed/a b' held by deploy@web-3:4711 since ");
     ck_assert_uint_eq(program_count(list, "\n"), 1);
@@ -204,7 +205,7 @@ TEST(shared_nodes, every_lock_reader_and_permit_that_a_majority_has_is_listed)
     program_terminates(held);
     program_terminates(first);
     program_terminates(second);
-    program_terminates(permit);
+    program_terminates(permits);
     ck_assert_str_eq(program_output(program_exits(program_run("list test:listed/read"), 0)), "");
     scene_delete("test:listed/value");
     scene_delete("test:listed/bare");

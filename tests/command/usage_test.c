@@ -57,6 +57,9 @@ static const struct {
     {"run --cap 50d x -- true", "--cap must be at least the ttl, that is 10.0 s, and at most 49 days"},
     {"run -E 256 x -- true", "'256' is not a number from 0 to 255"},
     {"run --permits 2 --shared x -- true", ""},
+    {"run --take 2 x -- true", "--take needs --permits"},
+    {"run --permits 2 --take 3 x -- true", "--take 3 is more than --permits 2"},
+    {"run --permits 2 --take 0 x -- true", "'0' is not a number from 1 to 32"},
     {"run --nodes redis://me:secret@127.0.0.1:1 x -- true", "--nodes contains a password"},
     {"run --nodes redis://me:sec/ret@127.0.0.1:1 x -- true", "--nodes contains a password"},
 

@@ -214,7 +214,7 @@ static void is_shared(const char *name)
 
 static void is_permit(const char *name)
 {
-    lock_and_release(name, SCENE_WITH(.permits = 3));
+    lock_and_release(name, SCENE_WITH(.permits = 3, .permits_wanted = 2));
 }
 
 static void is_watched(const char *name)

@@ -365,6 +365,8 @@ static const struct {
     {"shared is 2; it must be 0 or 1", {.shared = 2}},
     {"fence is 2; it must be 0 or 1", {.fence = 2}},
     {"permits is 33; it must be at most 32", {.permits = REDLOCK_PERMITS_MAX + 1}},
+    {"permits_wanted is 4; it must be at most permits, which is 3", {.permits = 3, .permits_wanted = 4}},
+    {"permits_wanted is 1; it must be at most permits, which is 0", {.permits_wanted = 1}},
     {"permits cannot be combined", {.permits = 1, .shared = 1}},
     {"permits cannot be combined", {.permits = 1, .fence = 1}},
     {"permits cannot be combined", {.permits = 1, .also_count = 1}},

@@ -18,11 +18,14 @@ static const struct contest {
     bool nodes_hang; /* a majority may confirm the release too late */
     bool overlap;    /* each acquires one of the resources, or two neighbouring ones; otherwise all acquire the first */
     bool readers;    /* three of four acquires are shared */
+    bool several;    /* each acquire takes any number of the permits */
 } contests[] = {
     {"threads with one client", .one_client = true},
     {"threads with a client each", .one_client = false},
     {"threads with a client each, while nodes hang and resume", .nodes_hang = true},
     {"a semaphore, while nodes hang and resume", {.permits = PERMITS}, .nodes_hang = true},
+    {"several permits at once", {.permits = PERMITS}, .several = true, .one_client = true},
+    {"several permits at once, while nodes hang and resume", {.permits = PERMITS}, .several = true, .nodes_hang = true},
     {"neighbouring pairs", .overlap = true, .one_client = true},
     {"readers and writers of pairs", .overlap = true, .readers = true},
 };
@@ -34,8 +37,8 @@ static atomic_int turns, violations;
 
 static void enter_and_leave(const unsigned *taken, size_t count, const redlock_acquire_options *options)
 {
-    const int mine = options->shared || options->permits ? 1 : WRITER;
-    const int limit = options->permits ? (int)options->permits : options->shared ? WRITER : 1;
+    const int mine = options->permits_wanted ? (int)options->permits_wanted : options->shared ? 1 : WRITER;
+    const int limit = options->permits ? (int)options->permits - mine + 1 : options->shared ? WRITER : 1;
     for (size_t i = 0; i < count; i++)
         if (atomic_fetch_add(&holders[taken[i]], mine) >= limit)
             atomic_fetch_add(&violations, 1);
@@ -80,6 +83,8 @@ static bool take_turn(struct contender *contender, redlock_client *client)
     options.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     options.wait_ms = REDLOCK_FOREVER;
     options.shared = contest->readers && rand_r(&contender->seed) % 4 != 0;
+    if (options.permits)
+        options.permits_wanted = contest->several ? 1 + (unsigned)rand_r(&contender->seed) % PERMITS : 1;
     options.also = &also;
     options.also_count = contest->overlap && rand_r(&contender->seed) % 4 != 0;
     if (redlock_acquire(client, keys[first], &options, &lock, NULL) != REDLOCK_OK)

@@ -36,7 +36,7 @@ static const redlock_acquire_options kinds[] = {
     {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .shared = 1},
     {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .also = &also, .also_count = 1},
     {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .also = &also, .also_count = 1, .fence = 1},
-    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .permits = 3},
+    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .permits = 3, .permits_wanted = 2},
     {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options),
      .shared = 1,
      .fence = 1,

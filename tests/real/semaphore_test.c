@@ -4,9 +4,13 @@
 
 #include "support/clock.h"
 
+#include <string.h>
+
 #define KEY real_key("seats")
 
 enum { PERMITS = 3 };
+
+static const char *const slots[PERMITS] = {KEY ":redlock:slot:0", KEY ":redlock:slot:1", KEY ":redlock:slot:2"};
 
 static const redlock_acquire_options permit = {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options),
                                                .permits = PERMITS};
@@ -88,6 +92,82 @@ TEST(permits, a_semaphore_can_be_resized)
         held_release(new, &locks[i]);
 }
 
+static redlock_acquire_options several(unsigned wanted)
+{
+    redlock_acquire_options options = permit;
+    options.permits_wanted = wanted;
+    return options;
+}
+
+/* One lock of several permits: all or none, and released as one. */
+TEST(permits, several_permits_are_one_lock)
+{
+    const redlock_acquire_options two = several(2), all = several(PERMITS);
+    struct face *face = clients_open(_i), *other = clients_open(_i);
+    redlock_lock *locks[] = {held_acquire(face, KEY, &two), take(other)};
+    ck_assert_uint_eq(redlock_lock_resources(locks[0]), 1);
+    ck_assert_str_eq(redlock_lock_resource(locks[0], NULL), KEY);
+    show(face, 3, 1);
+    refuse(other);
+    held_release(other, &locks[1]);
+    held_refuse(other, KEY, &two, REDLOCK_HELD);
+    show(other, 2, 0); /* the free one was not taken */
+    real_status(face_extend(face, locks[0], 2 * CLIENTS_TTL_MS, &result), REDLOCK_OK, &result);
+    unsigned longer = 0;
+    for (unsigned i = 0; i < PERMITS; i++)
+        longer += cluster_integer(cluster, 0, "PTTL", slots[i], NULL) > CLIENTS_TTL_MS;
+    ck_assert_uint_eq(longer, 2);
+    held_release(face, &locks[0]);
+    show(face, 0, 0);
+    locks[0] = held_acquire(other, KEY, &all);
+    show(other, PERMITS, 1);
+    refuse(face);
+    for (size_t i = 0; i < HELD_QUORUM; i++)
+        real_delete(i, slots[i]); /* each node still has two of its three keys */
+    real_status(face_extend(other, locks[0], 0, &result), REDLOCK_LOST, &result);
+    real_status(face_release(other, &locks[0], &result), REDLOCK_LOST, &result);
+    show(other, 0, 0);
+}
+
+/* Another client may have any of them, wherever these begin. */
+TEST(permits, several_permits_are_found_wherever_they_are_free)
+{
+    const redlock_acquire_options two = several(2);
+    struct face *faces[PERMITS] = {clients_open(_i), clients_open(_i), clients_open(_i)}, *face = clients_open(_i);
+    redlock_lock *locks[PERMITS], *pair;
+    for (unsigned i = 0; i < PERMITS; i++)
+        locks[i] = take(faces[i]);
+    for (unsigned held = 0; held < PERMITS; held++) {
+        for (unsigned i = 0; i < PERMITS; i++)
+            if (i != held)
+                held_release(faces[i], &locks[i]);
+        pair = held_acquire(face, KEY, &two);
+        ck_assert_uint_le(result.attempts, 2);
+        refuse(faces[held]);
+        held_release(face, &pair);
+        for (unsigned i = 0; i < PERMITS; i++)
+            if (i != held)
+                locks[i] = take(faces[i]);
+    }
+    for (unsigned i = 0; i < PERMITS; i++)
+        held_release(faces[i], &locks[i]);
+}
+
+/* An owner that wants more than all others leave would wait for itself. */
+TEST(permits, an_owner_is_refused_more_than_there_are)
+{
+    redlock_acquire_options two = several(2), one = several(1);
+    struct face *face = clients_open(_i);
+    two.owner = one.owner = &two;
+    redlock_lock *first = held_acquire(face, KEY, &two), *second;
+    held_refuse(face, KEY, &two, REDLOCK_INVALID);
+    held_result_says("2 more can never be granted: this owner holds 2 of the 3 permits; release 1 first");
+    second = held_acquire(face, KEY, &one);
+    held_refuse(face, KEY, &one, REDLOCK_INVALID);
+    held_release(face, &second);
+    held_release(face, &first);
+}
+
 /* Each client takes the slot again that it used last. */
 TEST(permits, permit_usually_takes_one_round_trip)
 {
@@ -130,6 +210,114 @@ TEST(waiting, waiters_are_notified)
         for (int i = 0; i < 2; i++)
             waiter_release(&waiters[i]);
         held_release(face, &locks[(turn + 2) % PERMITS]);
+        ck_assert(real_nothing_left(face));
+    }
+    ck_assert_int_le(slow, 2);
+}
+
+/* The first waiter waits for two permits. When one is free, the waiters behind it, for one, do not overtake it, however long
+ * that takes; then all get their turn, each by the release before it. */
+TEST(waiting, a_waiter_for_several_permits_is_not_overtaken)
+{
+    struct face *face = clients_open(BLOCKING_FACE), *second_face = clients_open(BLOCKING_FACE),
+                *faces[] = {clients_open(BLOCKING_FACE), clients_open(BLOCKING_FACE), clients_open(BLOCKING_FACE)};
+    const unsigned wanted[] = {2, 1, PERMITS};
+    struct waiter waiters[3];
+    redlock_lock *locks[] = {take(face), take(face), take(face)};
+    for (int i = 0; i < 3; i++) {
+        waiter_start(&waiters[i], faces[i], KEY, several(wanted[i]));
+        clients_await_waiters(face, KEY, i + 1);
+    }
+    held_release(face, &locks[0]);
+    long long looks =
+        real_calls(0, "evalsha"); /* each looks once a second, and loses its place if a second is too long */
+    real_until(NULL, real_calls(0, "evalsha") >= looks + 12);
+    ck_assert(!waiters[0].ended && !waiters[1].ended && !waiters[2].ended);
+    char entries[512];
+    ck_assert(cluster_command(cluster, 0, entries, sizeof entries, "HVALS", KEY ":redlock:alive", NULL));
+    ck_assert_msg(strstr(entries, " *2") && strstr(entries, " *3"), "%s", entries); /* what they wait for */
+    redlock_acquire_options patient = permit;
+    patient.wait_ms = 300;
+    held_refuse(second_face, KEY, &patient, REDLOCK_TIMED_OUT); /* nor does a newcomer that can wait */
+    held_release(face, &locks[1]);
+    waiter_finish(&waiters[0]);
+    ck_assert(!waiters[1].ended && !waiters[2].ended);
+    waiter_release(&waiters[0]);
+    waiter_finish(&waiters[1]);
+    ck_assert(!waiters[2].ended);
+    waiter_release(&waiters[1]);
+    ck_assert(!waiters[2].ended);
+    held_release(face, &locks[2]);
+    waiter_finish_and_release(&waiters[2]);
+    ck_assert(real_nothing_left(face));
+}
+
+/* A first waiter for two permits that does nothing: its entry alone keeps its place, but only while fewer are free. */
+TEST(waiting, a_silent_waiter_for_several_permits_loses_its_place_when_they_are_free)
+{
+    struct face *face = clients_open(BLOCKING_FACE);
+    struct waiter waiter;
+    char head[128];
+    redlock_lock *locks[] = {take(face), take(face)};
+    real_command(HELD_NODES, "ZADD", KEY ":redlock:queue", "1", "silent", NULL);
+    real_command(HELD_NODES, "HSET", KEY ":redlock:alive", "silent", "9999999999999.0 *2", NULL);
+    real_command(HELD_NODES, "SET", KEY ":redlock:free", "0", NULL);
+    waiter_start(&waiter, clients_open(BLOCKING_FACE), KEY, permit);
+    clients_await_waiters(face, KEY, 2);
+    real_command(HELD_NODES, "SET", KEY ":redlock:free", "1", NULL); /* as if there had been enough for long */
+    long long looks = real_calls(0, "evalsha");
+    real_until(NULL, real_calls(0, "evalsha") >= looks + 2);
+    ck_assert(!waiter.ended);
+    ck_assert(cluster_command(cluster, 0, head, sizeof head, "ZRANGE", KEY ":redlock:queue", "0", "0", NULL));
+    ck_assert_ptr_nonnull(strstr(head, "silent"));
+    held_release(face, &locks[0]); /* now two are free */
+    waiter_finish_and_release(&waiter);
+    held_release(face, &locks[1]);
+    real_command(HELD_NODES, "DEL", KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free", NULL);
+}
+
+/* The holder of two permits has died: both end with their ttl. The other client keeps its own. */
+TEST(waiting, several_permits_of_a_dead_holder_end_with_their_ttl)
+{
+    struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
+    redlock_acquire_options short_lived = several(2);
+    struct waiter waiter;
+    short_lived.ttl_ms = CLIENTS_SHORT_MS;
+    short_lived.no_renewal = 1;
+    redlock_lock *dead = held_acquire(face, KEY, &short_lived), *alive = take(other);
+    waiter_start(&waiter, clients_open(BLOCKING_FACE), KEY, several(2));
+    waiter_finish(&waiter);
+    ck_assert_int_eq(redlock_validity_ms(dead), 0);
+    refuse(other);
+    real_status(face_release(face, &dead, &result), REDLOCK_LOST, &result);
+    refuse(other); /* the release took nothing from the next holder */
+    waiter_release(&waiter);
+    held_release(other, &alive);
+}
+
+/* One release of all permits wakes waiters for all of them. */
+TEST(waiting, a_release_of_several_permits_wakes_as_many_waiters)
+{
+    struct face *face = clients_open(BLOCKING_FACE),
+                *faces[] = {clients_open(BLOCKING_FACE), clients_open(BLOCKING_FACE)};
+    struct waiter waiters[2];
+    const redlock_acquire_options all = several(PERMITS);
+    int slow = 0;
+    for (int turn = 0; turn < 4; turn++) {
+        redlock_lock *lock = held_acquire(face, KEY, &all);
+        for (int i = 0; i < 2; i++) {
+            waiter_start(&waiters[i], faces[i], KEY, several(i == turn % 2 ? 2 : 1));
+            clients_await_waiters(face, KEY, i + 1);
+        }
+        uint64_t freed = test_now_ns();
+        held_release(face, &lock);
+        for (int i = 0; i < 2; i++) {
+            waiter_finish(&waiters[i]);
+            slow += waiters[i].got_ns - freed > 900000000; /* not notified: the next look comes after 1 s */
+        }
+        refuse(face);
+        for (int i = 0; i < 2; i++)
+            waiter_release(&waiters[i]);
         ck_assert(real_nothing_left(face));
     }
     ck_assert_int_le(slow, 2);

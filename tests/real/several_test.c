@@ -170,9 +170,10 @@ static const struct {
     {WISH("ab", .owner = self), WISH("ca", .owner = self), REDLOCK_INVALID, OWN_LOCK, APART},
     {WISH("a", .owner = self), WISH("ab", .owner = self, .shared = 1), REDLOCK_INVALID, OWN_LOCK, APART},
     {WISH("a", .owner = self, .shared = 1), WISH("ab", .owner = self), REDLOCK_INVALID, OWN_LOCK " shared", APART},
-    {WISH("a", .owner = self, .shared = 1), WISH("a", .owner = self), REDLOCK_INVALID, "' shared; release that first", APART},
-    {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self, .permits = 1), REDLOCK_INVALID, "all 1 permits",
+    {WISH("a", .owner = self, .shared = 1), WISH("a", .owner = self), REDLOCK_INVALID, "' shared; release that first",
      APART},
+    {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self, .permits = 1), REDLOCK_INVALID,
+     "holds 1 of the 1 permits", APART},
     {WISH("a", .owner = self, .permits = 2), WISH("a", .owner = self, .permits = 2), REDLOCK_OK, "", APART},
     /* another thread may release the permit */
     {WISH("a", .permits = 1), WISH("a", .permits = 1), REDLOCK_HELD, "", APART},

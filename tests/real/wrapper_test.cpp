@@ -319,7 +319,8 @@ TEST(lock, the_kinds_of_locks_are_the_librarys)
     const redlock::client client = open(), other = open();
     redlock::acquire_options permit, reader, owned;
     redlock::result result;
-    permit.permits = 1;
+    permit.permits = 3;
+    permit.permits_wanted = 2;
     reader.shared = true;
     {
         const redlock::lock lock = client.acquire(key, permit);

@@ -402,8 +402,13 @@ static void choose(struct sim_holding *holding)
     struct sim_random *random = &sim_world->workload;
     holding->shared = false;
     holding->resources = 1u << SIM_SEMAPHORE;
-    if (config->permits && sim_random_chance(random, 300))
+    holding->permits = 1;
+    if (config->permits && sim_random_chance(random, 300)) {
+        if (sim_random_chance(random, 400))
+            holding->permits = (unsigned)sim_random_between(random, 1, config->permits);
         return;
+    }
+    holding->permits = 0;
     holding->resources = 1u << sim_random_below(random, config->resources);
     if (config->several && sim_random_chance(random, config->several))
         holding->resources |= (uint32_t)sim_random_below(random, 1u << most_at_once(config));
@@ -436,7 +441,8 @@ static void acquire(struct sim_slot *slot)
         slot->holding.least = local(process) + options.at_least_ms * QUORUM_MILLISECOND;
     }
     choose(&slot->holding);
-    options.permits = sim_is_on(&slot->holding, SIM_SEMAPHORE) ? config->permits : 0;
+    options.permits = slot->holding.permits ? config->permits : 0;
+    options.permits_wanted = slot->holding.permits;
     options.fence = options.fence && !options.permits;
     options.shared = slot->holding.shared;
     name_others(&slot->holding, also, &options);
@@ -457,7 +463,8 @@ void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared
     slot->holding.least = slot->holding.at_least_ms = 0;
     slot->holding.resources = 1u << resource;
     slot->holding.shared = shared;
-    options.permits = resource == SIM_SEMAPHORE ? sim_world->config.permits : 0;
+    slot->holding.permits = resource == SIM_SEMAPHORE ? sim_world->config.permits : 0;
+    options.permits = options.permits_wanted = slot->holding.permits;
     options.shared = shared;
     options.event = event;
     options.event_arg = slot;

@@ -114,7 +114,7 @@ static bool is_held(const struct sim_slot *slot, quorum_time at)
     return slot->holding.since <= at && sim_holding_end(&slot->holding) > sim_clock_read(&slot->process->clock, at);
 }
 
-/* A lock has one holder or several readers; a semaphore has as many holders as permits. */
+/* A lock has one holder or several readers; a semaphore's holders have as many permits as it has. */
 static bool may_be_beside(const struct sim_slot *slot, const struct sim_slot *other, unsigned resource)
 {
     return other == slot || other->holding.lock->lease == slot->holding.lock->lease || resource == SIM_SEMAPHORE ||
@@ -126,9 +126,9 @@ static void check_permits(quorum_time at)
     const struct sim_holders *holders = &sim_world->holders[SIM_SEMAPHORE];
     unsigned held = 0;
     for (unsigned i = 0; i < holders->count; i++)
-        held += is_held(holders->slot[i], at);
+        held += is_held(holders->slot[i], at) ? holders->slot[i]->holding.permits : 0;
     if (held > sim_world->config.permits)
-        sim_violate(SIM_EXCLUSION, "%u clients have a permit of '%s', which has %u", held,
+        sim_violate(SIM_EXCLUSION, "clients have %u permits of '%s', which has %u", held,
                     sim_resource_name(SIM_SEMAPHORE), sim_world->config.permits);
 }
 
@@ -152,7 +152,7 @@ static void check_exclusion(const struct sim_slot *slot, quorum_time at)
     for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
         if (sim_is_on(&slot->holding, i) && sim_world->holders[i].count > 1)
             check_resource(slot, i, at);
-    if (sim_is_on(&slot->holding, SIM_SEMAPHORE) && sim_world->holders[SIM_SEMAPHORE].count > sim_world->config.permits)
+    if (sim_is_on(&slot->holding, SIM_SEMAPHORE))
         check_permits(at);
 }
 
@@ -180,9 +180,11 @@ static void check_kept_permits(quorum_time at)
 {
     unsigned taken = 0;
     for (unsigned i = 0; i < SIM_KEPT; i++)
-        taken += at < sim_world->kept[i].until && sim_world->kept[i].resources & 1u << SIM_SEMAPHORE;
-    for (unsigned i = 0; i < sim_world->holders[SIM_SEMAPHORE].count; i++)
-        taken += is_held(sim_world->holders[SIM_SEMAPHORE].slot[i], at);
+        taken += at < sim_world->kept[i].until ? sim_world->kept[i].permits : 0;
+    for (unsigned i = 0; i < sim_world->holders[SIM_SEMAPHORE].count; i++) {
+        const struct sim_slot *slot = sim_world->holders[SIM_SEMAPHORE].slot[i];
+        taken += is_held(slot, at) ? slot->holding.permits : 0;
+    }
     if (taken > sim_world->config.permits)
         sim_violate(SIM_EXCLUSION, "%u permits of '%s', which has %u, are held or kept by at_least_ms", taken,
                     sim_resource_name(SIM_SEMAPHORE), sim_world->config.permits);
@@ -230,7 +232,7 @@ void sim_check_releasing(struct sim_operation *operation)
     operation->least = holding->least;
     sim_world->totals->met[SIM_MET_AT_LEAST]++;
     sim_world->kept[operation->kept % SIM_KEPT] =
-        (struct sim_kept){holding->resources, holding->shared, process->index,
+        (struct sim_kept){holding->resources, holding->permits, holding->shared, process->index,
                           true_time(process, holding->least < end ? holding->least : end)};
 }
 

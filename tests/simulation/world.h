@@ -223,6 +223,7 @@ struct sim_operation {
 struct sim_holding {
     redlock_lock *lock;
     uint32_t resources; /* bits */
+    unsigned permits;   /* of the semaphore; otherwise 0 */
     bool shared;
     quorum_time since;    /* true time */
     quorum_time told_end; /* the latest end of validity seen, by the process' clock */
@@ -343,6 +344,7 @@ struct sim_fences {
 #define SIM_KEPT 64
 struct sim_kept {
     uint32_t resources;
+    unsigned permits;
     bool shared;
     unsigned process;
     quorum_time until; /* true time */

@@ -2,7 +2,7 @@
 -- KEYS: locks, or a semaphore; then the free, queue, alive and fence key of each, and the slots of a semaphore, which are
 -- the locks. ARGV: token, ttl in ms, proposed fencing token (0: none), life
 -- of its record in ms (0: forever), mode (exclusive or shared); for a semaphore the number of its slots (otherwise 0)
--- and the slot to take. waits: 1: the acquire has time to wait, and leaves a free lock to those that wait already; their
+-- and the slots to take. waits: 1: the acquire has time to wait, and leaves a free lock to those that wait already; their
 -- queue has a key ':redlock:free'.
 -- Answers the largest fencing record from before; the token of the client that holds it; or -1: held by another client,
 -- minus one bit for each free slot.
@@ -14,10 +14,12 @@ if slots > 0 then
   if waits == '1' and call('EXISTS', KEYS[2]) == 1 then
     return -1
   end
-  if call('EXISTS', slot(wanted, slots)) == 1 then
-    return -1 - free_slots(slots)
+  if call('EXISTS', unpack(chosen)) > 0 then
+    return -1 - free_slots()
   end
-  call('SET', slot(wanted, slots), token, 'PX', ttl)
+  for _, key in ipairs(chosen) do
+    call('SET', key, token, 'PX', ttl)
+  end
   return 0
 end
 local count = #KEYS / 5

@@ -4,8 +4,8 @@
 -- KEYS: locks, which are taken all or none, or a semaphore; then the free, queue, alive and fence key of each, and the
 -- slots of a semaphore. ARGV: waiter: its name in the queues, which for a reader
 -- ends with ' r'. ticket: its place. task: enqueue; take: take the lock, or enqueue. token. ttl: in ms. fence: the proposed fencing token (0: none). fence_life: of its record, in ms (0:
--- forever). mode: exclusive or shared. slots: a semaphore's number of slots (otherwise 0). wanted: the slot to take (-1:
--- none; it is free if any slot is). subscribed: 1: the waiter is subscribed on this node, 0. offer: for a hand-over ('':
+-- forever). mode: exclusive or shared. slots: a semaphore's number of slots (otherwise 0). wanted: the slots to take (below 0:
+-- none; it is free if this many slots are). subscribed: 1: the waiter is subscribed on this node, 0. offer: for a hand-over ('':
 -- none), as include/handing.lua reads it.
 -- Answers {taken, remaining, ahead, seen, record, holder}
 --   taken: 1 or 0. RL_WAIT_HANDED: no, but the lock has been handed over to this waiter.
@@ -38,29 +38,36 @@ local function number_of(key, holder)
   end
   return math.max(number, 1)
 end
+-- The time until enough slots are free for this waiter, and for the first one. An entry that wants several says so.
+local function until_enough(queue, alive)
+  local remaining, first = until_free(need), call('ZRANGE', queue, 0, 0)[1]
+  local entry = first and first ~= waiter and call('HMGET', alive, first)[1] or ''
+  local is_alive = (tonumber(string.sub(entry, 1, 15)) or 0) >= now
+  local front = is_alive and until_free(tonumber(string.match(entry, '^%*(%d+)$', 17) or 1)) or remaining
+  if remaining == 0 and chosen[1] and call('EXISTS', unpack(chosen)) > 0 then
+    remaining = 1 -- other slots are free, not these
+  end
+  return remaining, front
+end
 -- The remaining time of one key's lock, and the waiters ahead of this one.
 local function look(i)
   local key, free, queue, alive = KEYS[i], KEYS[count + i], KEYS[2 * count + i], KEYS[3 * count + i]
-  if slots > 0 then
-    key = slot(wanted == '-1' and 0 or wanted, slots)
-  end
-  local remaining = call('PTTL', key)
+  local remaining, front = slots == 0 and call('PTTL', key) or -2, nil
   -- The holder, and a key that exists while there are waiters: since when the lock is free; 0: it is held, or no client
   -- has noticed its end.
-  local values = (remaining == -2 or slots > 0) and {false, call('GET', free)} or call('MGET', key, free)
+  local values = remaining == -2 and {false, call('GET', free)} or call('MGET', key, free)
   remaining = remaining == -2 and 0 or remaining == -1 and -1 or remaining + 1
-  if slots > 0 and (wanted == '-1' or remaining ~= 0) then
-    remaining = until_free(slots)
-    if wanted ~= '-1' and remaining == 0 then
-      remaining = 1 -- another slot is free, not this one
-    end
+  front = remaining -- of a semaphore the first waiter may want more slots than this one, or fewer
+  if slots > 0 then
+    key = chosen[1] or slot(0)
+    remaining, front = until_enough(queue, alive)
   end
   local free_since = tonumber(values[2] or 0)
-  if remaining ~= 0 and free_since > 0 then
+  if front ~= 0 and free_since > 0 then
     call('SET', free, 0, 'PX', RL_QUEUE_LIFE_MS) -- taken by a client that does not know of the queue
   end
   -- If the first waiter leaves the lock free for that long, move it to the tail.
-  if remaining == 0 and free_since > 0 and now - free_since > RL_OVERTAKE_MS then
+  if front == 0 and free_since > 0 and now - free_since > RL_OVERTAKE_MS then
     local head, tail = call('ZRANGE', queue, 0, 0)[1], call('ZRANGE', queue, -1, -1, 'WITHSCORES')
     while tail[1] and tonumber(tail[2]) > RL_TICKET_MOST do -- nothing could be behind it
       call('ZREM', queue, tail[1])
@@ -85,7 +92,7 @@ local function look(i)
     if other then
       local ends = tonumber(string.sub(entries[4] or '', 1, 15)) or 0
       -- The waiters behind the first one of a free lock wake it.
-      local wakes = remaining == 0 and ends >= now and other ~= waiter and other ~= woken
+      local wakes = front == 0 and ends >= now and other ~= waiter and other ~= woken
       local published = wakes and redis.pcall('PUBLISH', string.match(other, '^%S+'), '0' .. key)
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, other)
@@ -97,8 +104,11 @@ local function look(i)
     end
   until dropped == 0 or ahead == 1 -- dead waiters are removed, as in wake()
   -- An expired lock has no release that notes the time: a waiter behind others notes it.
-  if remaining == 0 and free_since == 0 and ahead > 0 then
+  if front == 0 and free_since == 0 and ahead > 0 then
     call('SET', free, now, 'PX', RL_QUEUE_LIFE_MS)
+  end
+  if ahead > 0 and (front == -1 or front > remaining and remaining ~= -1) then
+    remaining = front
   end
   local exists = remaining ~= 0
   if shared then
@@ -115,7 +125,9 @@ local function take(at)
   if shared then
     enter(at.lock, token, ttl)
   else
-    call('SET', at.lock, token, 'NX', 'PX', ttl)
+    for _, key in ipairs(slots > 0 and chosen or {at.lock}) do
+      call('SET', key, token, 'NX', 'PX', ttl)
+    end
   end
   call('ZREM', at.queue, waiter)
   call('HDEL', at.alive, waiter, shared and waiter or ' writer')
@@ -140,7 +152,8 @@ local function enqueue(at)
     call('PEXPIRE', at.queue, RL_QUEUE_LIFE_MS) -- at once: a user without HSET must leave no key without an expiry
   end
   -- As include/handing.lua reads it. .5: subscribed. Also a clock that is near 1970 fills 15 characters.
-  local entry = string.format('%015.1f ', now + RL_WAITER_LIFE_MS + (subscribed == '1' and 0.5 or 0)) .. offer
+  local entry = string.format('%015.1f ', now + RL_WAITER_LIFE_MS + (subscribed == '1' and 0.5 or 0))
+  entry = entry .. (slots > 0 and need > 1 and '*' .. need or offer)
   local latest = seen < tonumber(ticket) and ticket or at.seen
   if is_recent then
     local set = redis.pcall('HSET', at.alive, waiter, entry, ' seen', latest)
@@ -183,8 +196,8 @@ if task == 'take' and longest == 0 and most == 0 then
     pcall(wake, at, nil, false, 1) -- the next readers, which wake the readers after them
   end
   for number = 0, slots - 1 do
-    if call('EXISTS', slot(number, slots)) == 0 then
-      looks[1].lock = slot(number, slots)
+    if call('EXISTS', slot(number)) == 0 then
+      looks[1].lock = slot(number)
       pcall(wake, looks[1], nil, false, 0) -- one more slot is free: for the next waiter
       break
     end
@@ -211,5 +224,5 @@ for _, at in ipairs(looks) do
     redis.pcall('PUBLISH', string.match(at.head, '^%S+'), '0' .. at.lock)
   end
 end
-local record = slots > 0 and free_slots(slots) or foreign > 0 and foreign or ours
+local record = slots > 0 and free_slots() or foreign > 0 and foreign or ours
 return {0, longest, most, place > 0 and -place or seen, record, string.sub(named, 1, RL_TOKEN_SHOWN)}

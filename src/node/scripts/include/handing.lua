@@ -2,6 +2,7 @@
 -- offer, and publishes the grant. The caller removes the waiter's entry.
 -- An entry is 15 characters, until when the waiter is alive, a space, and the offer, if any: the value, its ttl in ms, a
 -- number for the waiter, and the marker whose proof the grant needs ('': none). RL_OFFER_DEAF: its client hears no messages.
+-- Of a waiter for several permits it is '*' and their number.
 -- The marker must be that of the caller, KEYS[5]: a script uses no other key.
 -- The grant is 'G', the value, the waiter's number, the size of the key, the key, and the text of a proof.
 -- Returns true: done; 0: the waiter's process is dead; nil: it makes no offer, or this user may not do it.

@@ -24,10 +24,13 @@ struct cli_keeper_shared {
     atomic_bool settled; /* the signal was sent, or will never be */
 };
 
+/* Either process may be killed at any point here, the watchdog by the keeper's end: at worst both send the signal. */
 static void signal_loss(const struct cli_keeper_watchdog *watchdog)
 {
-    if (!atomic_exchange(&watchdog->shared->settled, true))
-        syscall(SYS_pidfd_send_signal, watchdog->process, watchdog->loss_signal, NULL, 0);
+    if (watchdog->shared->settled)
+        return;
+    syscall(SYS_pidfd_send_signal, watchdog->process, watchdog->loss_signal, NULL, 0);
+    watchdog->shared->settled = true;
 }
 
 /* --- The watchdog --- */

@@ -1,4 +1,4 @@
-/* Tests when the keeper replaces a watchdog that has ended, and when it does not. */
+/* When the keeper replaces a watchdog that has ended, and who sends the signal. */
 #include "cli/keeper_watchdog.h"
 #include "cli/moment.h"
 #include "support/test.h"
@@ -13,14 +13,30 @@
 enum { LONG_MS = 600000, LIMIT = 32 };
 
 static struct cli_keeper_watchdog watchdog;
+static pid_t keeper;          /* this process */
+static unsigned signals_sent; /* by it */
 
-static void start_watchdog(void)
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long first, long second, long third, long fourth);
+
+/* The linker uses it in place of syscall(2). A watchdog stops just before it sends the signal. */
+long __wrap_syscall(long number, long first, long second, long third, long fourth)
 {
+    if (number != SYS_pidfd_send_signal)
+        return __real_syscall(number, first, second, third, fourth);
+    signals_sent++;
+    return getpid() == keeper ? 0 : raise(SIGSTOP);
+}
+
+static void start_watchdog(int64_t validity_ms)
+{
+    keeper = getpid();
+    signals_sent = 0;
     struct rlimit limit = {.rlim_cur = LIMIT, .rlim_max = LIMIT};
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     int process = (int)syscall(SYS_pidfd_open, getppid(), 0);
     ck_assert_int_ge(process, 0);
-    ck_assert(cli_keeper_watchdog_start(&watchdog, process, SIGCONT, cli_now_ms() + LONG_MS));
+    ck_assert(cli_keeper_watchdog_start(&watchdog, process, SIGCONT, cli_now_ms() + validity_ms));
     ck_assert_int_gt(watchdog.pid, 0);
 }
 
@@ -67,7 +83,7 @@ TEST_CASE(keeper_watchdog, NULL, NULL);
 
 TEST(keeper_watchdog, watchdog_that_is_killed_is_replaced)
 {
-    start_watchdog();
+    start_watchdog(LONG_MS);
     pid_t first = watchdog.pid;
     move_start(LONG_MS);
     cli_keeper_watchdog_renew(&watchdog);
@@ -82,7 +98,7 @@ TEST(keeper_watchdog, watchdog_that_is_killed_is_replaced)
 /* The PID may be reused by another process, which must not be killed instead. */
 TEST(keeper_watchdog, number_of_watchdog_that_cannot_be_replaced_is_forgotten)
 {
-    start_watchdog();
+    start_watchdog(LONG_MS);
     move_start(LONG_MS);
     kill_watchdog();
     leave_descriptors(0);
@@ -94,7 +110,7 @@ TEST(keeper_watchdog, number_of_watchdog_that_cannot_be_replaced_is_forgotten)
 /* The pipe takes the last two descriptors, so the watchdog ends at once. */
 TEST(keeper_watchdog, watchdog_that_ends_at_once_is_replaced_after_a_pause)
 {
-    start_watchdog();
+    start_watchdog(LONG_MS);
     move_start(LONG_MS);
     kill_watchdog();
     leave_descriptors(1); /* the other one is that of the first pipe */
@@ -110,6 +126,18 @@ TEST(keeper_watchdog, watchdog_that_ends_at_once_is_replaced_after_a_pause)
     cli_keeper_watchdog_renew(&watchdog);
     ck_assert_int_gt(watchdog.pid, 0);
     end();
+}
+
+/* The watchdog notices the loss first, and is late with the signal: the keeper's end kills it. */
+TEST(keeper_watchdog, a_watchdog_that_is_killed_before_it_sends_the_signal_loses_none)
+{
+    siginfo_t stopped;
+    start_watchdog(0);
+    ck_assert_int_eq(waitid(P_PID, (id_t)watchdog.pid, &stopped, WSTOPPED | WEXITED | WNOWAIT), 0);
+    ck_assert_int_eq(stopped.si_code, CLD_STOPPED);
+    cli_keeper_watchdog_signal_loss(&watchdog);
+    end();
+    ck_assert_uint_eq(signals_sent, 1);
 }
 
 TEST_PROGRAM("cli_keeper_watchdog")

@@ -56,21 +56,25 @@ static bool end_life(size_t k)
     return flawless;
 }
 
+static struct answer answer;
+
+/* A failure breaks one connection. On a busy machine another may not be there yet: two of three nodes are out of reach. */
 static bool is_fine(int status, int expected)
 {
-    return status == expected || (status == REDLOCK_NO_MEMORY && test_allocator_failures(allocator) > 0);
+    bool failed = test_allocator_failures(allocator) > 0;
+    return status == expected || (failed && status == REDLOCK_NO_MEMORY) ||
+           (failed && status == REDLOCK_NO_QUORUM && answer.result.unreachable > 1);
 }
 
 #define ck_assert_fine(status, expected)                                                                               \
     do {                                                                                                               \
         int status_ = (status);                                                                                        \
-        ck_assert_msg(is_fine(status_, expected), "%s instead of %s or REDLOCK_NO_MEMORY",                             \
-                      redlock_status_name(status_), redlock_status_name(expected));                                    \
+        ck_assert_msg(is_fine(status_, expected), "%s instead of %s or REDLOCK_NO_MEMORY: %s",                         \
+                      redlock_status_name(status_), redlock_status_name(expected),                                     \
+                      redlock_result_text(&answer.result));                                                            \
     } while (0)
 
 /* --- Every function --- */
-
-static struct answer answer;
 
 /* The status of the call itself, or else of its callback. */
 static int finish(int called)

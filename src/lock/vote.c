@@ -261,7 +261,7 @@ bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct
     struct rl_round *round = (struct rl_round *)fanout;
     if (rl_round_heals(round) && !rl_lease_may_heal(round->lease))
         return false;
-    if (round->rules.terms.kind == QUORUM_EXTEND && !round->lease->links.listed)
+    if (round->rules.terms.kind == QUORUM_EXTEND && round->lease->kept_until)
         return false;
     if ((quorum_round_over(&round->rules) && !adds_copy(round)) ||
         (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease)))

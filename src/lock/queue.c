@@ -303,7 +303,7 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won, struct
  * client leaves the queue there, unless another of its waiters has that place by now. */
 static void leave_late(struct rl_locks *locks, const struct rl_lease *won)
 {
-    if (!rl_queue_is_waiting(locks, won))
+    if (!rl_queue_is_waiting(locks, won, won->shared))
         dequeue(locks, won);
 }
 

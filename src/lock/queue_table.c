@@ -29,10 +29,10 @@ struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *na
     return queue;
 }
 
-bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease)
+bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease, bool shared)
 {
     const struct rl_names names = rl_lease_names(lease);
-    const struct rl_queue *queue = rl_queue_find(locks, &names, lease->shared);
+    const struct rl_queue *queue = rl_queue_find(locks, &names, shared);
     return queue && queue->first && queue->known;
 }
 

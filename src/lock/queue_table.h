@@ -15,8 +15,8 @@ struct rl_queue;
 struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names, bool shared);
 
 /* A waiter of this client has, or soon has, the entries on the nodes that one for this lease had: it waits for the same
- * resources, and both are readers or neither is. */
-bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease);
+ * resources. shared: as a reader. */
+bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease, bool shared);
 
 /* The list with all queues for this resource, and others. count: of resources. */
 struct rl_queue **rl_queue_table_bucket(struct rl_locks *locks, unsigned count, const char *key, size_t size);

@@ -236,21 +236,21 @@ static void wait(struct rl_command *command, const struct rl_round *round, bool 
  * behind the withdrawal of an offer, except if the withdrawal is sent again. */
 static const char *waiter_to_dequeue(struct waiter_name *name, const struct rl_lease *lease, bool use_eval)
 {
-    bool is_ours = (lease->queueing.withdrawn && !use_eval) || !rl_queue_is_waiting(lease->locks, lease);
+    bool is_ours = (lease->queueing.withdrawn && !use_eval) || !rl_queue_is_waiting(lease->locks, lease, lease->shared);
     return lease->queueing.queued && is_ours ? waiter_name(name, lease) : NULL;
 }
 
-/* The lease is a reader's already. A node that did not grant the lock in its turn keeps the writer's entry in its queue. */
+/* The lease is a reader's already. A node that did not grant the lock in its turn keeps the writer's entry in its queue,
+ * with its offer; the release will name the reader's. */
 static void downgrade(struct rl_command *command, const struct rl_round *round, bool use_eval)
 {
     struct waiter_name name;
-    struct rl_locks *locks = round->locks;
-    const struct rl_names names = rl_lease_names(round->lease);
-    bool dequeues = round->lease->queueing.queued && !rl_queue_find(locks, &names, false);
+    bool stays = rl_queue_is_waiting(round->locks, round->lease, false);
     call(command, RL_SCRIPT_DOWNGRADE, use_eval, round->lease);
     add(command, rl_lease_value(round->lease));
     rl_command_add_number(command, round->lease->ttl_ms);
-    rl_command_add_text(command, dequeues ? waiter_name_as(&name, round->lease, false) : "");
+    rl_command_add_text(command, round->lease->queueing.queued ? waiter_name_as(&name, round->lease, false) : "");
+    rl_command_add_text(command, stays ? "1" : "0");
 }
 
 /* ------------------------------------------------------------------------------------------------ several rounds at once */

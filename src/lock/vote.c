@@ -264,7 +264,7 @@ bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct
     if (round->rules.terms.kind == QUORUM_EXTEND && round->lease->kept_until)
         return false;
     if ((quorum_round_over(&round->rules) && !adds_copy(round)) ||
-        (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease)))
+        (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease, round->lease->shared)))
         return false;
     return rl_round_send(round, quorum_node(node->index), use_eval) == 0;
 }

@@ -282,6 +282,31 @@ TEST_ROWS(together, a_writer_becomes_a_reader, 3 * ROWS(writers_rows))
     ck_assert(real_nothing_left(face));
 }
 
+/* Three nodes hand the lock over to a waiter, two have another holder: with the waiter's offer they would hand it over
+ * later. A query's replies come behind those to the downgrade. */
+TEST(waiting, a_downgrade_leaves_no_entry_of_the_writer)
+{
+    struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
+    redlock_lock *lock = enter(other, false);
+    struct waiter writer;
+    redlock_state state;
+    held_everywhere(other, KEY, lock);
+    waiter_start(&writer, face, KEY, *REAL_WITH(.shared = 0));
+    clients_await_waiters(other, KEY, 1);
+    for (size_t node = 3; node < HELD_NODES; node++)
+        ck_assert(cluster_command(cluster, node, NULL, 0, "SET", KEY, "another", "PX", "60000", NULL));
+    held_release(other, &lock);
+    waiter_finish(&writer); /* on a busy machine after an attempt: then the entries have gone already */
+    real_status(face_downgrade(face, writer.lock, &result), REDLOCK_OK, &result);
+    real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
+    for (size_t node = 3; node < HELD_NODES; node++) {
+        ck_assert_int_eq(cluster_integer(cluster, node, "ZCARD", KEY ":redlock:queue", NULL), 0);
+        ck_assert_int_eq(cluster_integer(cluster, node, "DEL", KEY, NULL), 1);
+    }
+    waiter_release(&writer);
+    ck_assert(real_nothing_left(face));
+}
+
 /* Readers that wait enter at once, a writer that waits behind them does not. */
 TEST(waiting, a_downgrade_wakes_readers_and_no_writer)
 {

@@ -21,12 +21,8 @@ if holder == ARGV[1] then
 end
 local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, rest or ARGV[3] == 'undo'
 if waiter and ARGV[4] then
-  local alive = KEYS[4]
-  local entry = redis.pcall('HMGET', alive, waiter)[1]
-  if entry and string.sub(entry, 17, 16 + #token) == token then
-    redis.pcall('PEXPIRE', alive, RL_QUEUE_LIFE_MS) -- first: a full node accepts writes only in this order
-    redis.pcall('HSET', alive, waiter, string.sub(entry, 1, 16))
-  end
+  -- include offer
+  end_offer(KEYS[4], waiter, token)
   waiter = nil
 end
 if type(holder) == 'table' and not waiter then

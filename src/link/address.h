@@ -34,8 +34,8 @@ struct rl_address {
 };
 
 /*
- * Parses a list of nodes into up to REDLOCK_NODES_MAX addresses and returns their number. On an error it returns 0 and
- * writes the node and the reason to `error`, never with a password.
+ * Parses a list of nodes and returns their number: at most REDLOCK_NODES_MAX, and at most one more than the list has
+ * commas. On an error it returns 0 and writes the node and the reason to `error`, never with a password.
  */
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
                          size_t error_size);

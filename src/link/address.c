@@ -21,6 +21,7 @@
 #define SENTINELS_LEAST 3 /* fewer elect no leader after a failure */
 #define LISTED_MOST     9
 #define NO_NAME         "no name of a master; write sentinel://host:26379,host,host/NAME"
+#define ONE_DATABASE    "cannot be chosen: a cluster has database 0 alone"
 
 /* A part of the list: not NUL-terminated. */
 struct span {
@@ -330,7 +331,9 @@ static bool cluster_uri(struct parser *parser, struct rl_address *address, struc
     struct span servers = rest;
     address->cluster = true;
     if (cut(&rest, '/', &servers) && rest.size)
-        return wrong_part(parser, "database ", rest, "cannot be chosen: a cluster has database 0 alone");
+        return wrong_part(parser, "database ", rest, ONE_DATABASE);
+    if (address->database >= 0)
+        return wrong(parser, "database '%lld' " ONE_DATABASE, (long long)address->database);
     return add_witnesses(parser, address, servers);
 }
 

@@ -345,6 +345,7 @@ static const struct {
     {"cluster://", "'' is not a host name"},
     {"cluster://h1,,h2", "'' is not a host name"},
     {"cluster://h1,h2/3", "database '3' cannot be chosen"},
+    {"cluster://h1,h2?database=3", "database '3' cannot be chosen"},
     {"cluster://h1,h2,H1", "'H1:6379' is listed twice as a server"},
     {"cluster://1,2,3,4,5,6,7,8,9,10", "more than 9 servers; some of a cluster's suffice"},
     {"cluster://h1,h2,cluster://h3,h2", "'cluster h3:6379' is node 1 already"},

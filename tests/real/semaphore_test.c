@@ -113,6 +113,7 @@ TEST(permits, several_permits_are_one_lock)
     held_refuse(other, KEY, &two, REDLOCK_HELD);
     show(other, 2, 0); /* the free one was not taken */
     real_status(face_extend(face, locks[0], 2 * CLIENTS_TTL_MS, &result), REDLOCK_OK, &result);
+    show(face, 2, 1); /* each node's reply to the extension came before that to the query */
     unsigned longer = 0;
     for (unsigned i = 0; i < PERMITS; i++)
         longer += cluster_integer(cluster, 0, "PTTL", slots[i], NULL) > CLIENTS_TTL_MS;
@@ -129,6 +130,12 @@ TEST(permits, several_permits_are_one_lock)
     show(other, 0, 0);
 }
 
+/* A release returns when a majority has confirmed it. */
+static void await_taken(long long count)
+{
+    ck_assert(real_soon_all_reply(NULL, (struct real_number){{"EXISTS", slots[0], slots[1], slots[2]}, count, count}));
+}
+
 /* Another client may have any of them, wherever these begin. */
 TEST(permits, several_permits_are_found_wherever_they_are_free)
 {
@@ -141,10 +148,12 @@ TEST(permits, several_permits_are_found_wherever_they_are_free)
         for (unsigned i = 0; i < PERMITS; i++)
             if (i != held)
                 held_release(faces[i], &locks[i]);
+        await_taken(1);
         pair = held_acquire(face, KEY, &two);
         ck_assert_uint_le(result.attempts, 2);
         refuse(faces[held]);
         held_release(face, &pair);
+        await_taken(1);
         for (unsigned i = 0; i < PERMITS; i++)
             if (i != held)
                 locks[i] = take(faces[i]);

@@ -16,16 +16,11 @@ static uint32_t lowest(uint32_t slots)
     return slots & ~(slots - 1);
 }
 
-static unsigned count_of(uint32_t slots)
-{
-    return quorum_count(slots);
-}
-
 /* One of the slots at random. Goes on to the next random number. */
 static uint32_t pick(uint32_t slots, uint64_t *random)
 {
     assert(slots);
-    for (uint64_t skipped = *random % count_of(slots); skipped > 0; skipped--)
+    for (uint64_t skipped = *random % quorum_count(slots); skipped > 0; skipped--)
         slots &= ~lowest(slots);
     *random = (*random ^ *random >> 31) * 0x9e3779b97f4a7c15u;
     *random ^= *random >> 29;
@@ -35,7 +30,7 @@ static uint32_t pick(uint32_t slots, uint64_t *random)
 /* Adds some of these slots, while more are wanted. */
 static void add(struct quorum_permits *permits, uint32_t slots)
 {
-    for (slots &= ~permits->slots; slots && count_of(permits->slots) < permits->wanted; slots &= ~lowest(slots))
+    for (slots &= ~permits->slots; slots && quorum_count(permits->slots) < permits->wanted; slots &= ~lowest(slots))
         permits->slots |= lowest(slots);
 }
 
@@ -52,7 +47,7 @@ void quorum_permits_init(struct quorum_permits *permits, unsigned nodes, unsigne
 
 unsigned quorum_permits_first(const struct quorum_permits *permits)
 {
-    return count_of(lowest(permits->slots) - 1);
+    return quorum_count(lowest(permits->slots) - 1);
 }
 
 void quorum_permits_try(struct quorum_permits *permits)
@@ -80,12 +75,12 @@ static uint32_t free_on_majority(const struct quorum_permits *permits)
 bool quorum_permits_next(struct quorum_permits *permits, uint64_t random)
 {
     uint32_t candidates = free_on_majority(permits);
-    if (count_of(candidates) < permits->wanted || !(candidates & ~permits->tried)) {
+    if (quorum_count(candidates) < permits->wanted || !(candidates & ~permits->tried)) {
         permits->tried = 0;
         return false;
     }
     permits->slots = pick(candidates & ~permits->tried, &random);
-    while (count_of(permits->slots) < permits->wanted)
+    while (quorum_count(permits->slots) < permits->wanted)
         permits->slots |= pick(candidates & ~permits->slots, &random);
     return true;
 }

@@ -177,18 +177,30 @@ caught_by_tests() {
   return 1
 }
 
-# caught_by_named DIRECTORY TEST[:CASE]...: tests of the library that the list names; prints which.
+# link_named DIRECTORY FILE TEST: the test with the mutant of FILE.
+link_named() {
+  local own=tests/parts/${3}_test.c object=tests/parts/CMakeFiles/test_$3.dir/${3}_test.c.o command
+  if grep -qsF "#include \"$2\"" "$root/$own"; then # it runs the source, not the library's object
+    mkdir -p "$1/own/${2%/*}"
+    cp "$1/source.c" "$1/own/$2"
+    compile "$1/own" "$own" "$object" "$root/$own" "-iquote $1/own" && link "$1/own" "tests/test_$3" "$object" && mv "$1/own/test_$3" "$1"
+    return
+  fi
+  command=$(command_of "tests/test_$3")
+  # Linked before the archive, the mutant takes the place of the object in it.
+  command=${command/ src\/libredlock.a/ $1\/mutant.o src\/libredlock.a}
+  command=${command// -o tests\/test_$3/ -o $1\/test_$3}
+  (cd "$build" && eval "$command")
+}
+
+# caught_by_named DIRECTORY FILE TEST[:CASE]...: tests of the library that the list names; prints which.
 caught_by_named() {
-  local directory=$1 named test command status
-  shift
+  local directory=$1 file=$2 named test status
+  shift 2
   for named in "$@"; do
     test=${named%%:*}
     ninja -C "$build" "tests/test_$test" >"$directory/output" 2>&1 || return 1
-    command=$(command_of "tests/test_$test")
-    # Linked before the archive, the mutant takes the place of the object in it.
-    command=${command/ src\/libredlock.a/ $directory\/mutant.o src\/libredlock.a}
-    command=${command// -o tests\/test_$test/ -o $directory\/test_$test}
-    (cd "$build" && eval "$command") >"$directory/output" 2>&1 || return 1
+    link_named "$directory" "$file" "$test" >"$directory/output" 2>&1 || return 1
     status=0
     [ "$test" = "$named" ] || export CK_RUN_CASE=${named#*:}
     CK_FORK=yes CK_TIMEOUT_MULTIPLIER=2 run_test "$directory" 300 "$directory/test_$test" || status=$?
@@ -272,7 +284,7 @@ try_one() {
       return
     fi ;;
   esac
-  if [ ${#tests[@]} -gt 0 ] && by=$(caught_by_named "$directory" "${tests[@]}"); then
+  if [ ${#tests[@]} -gt 0 ] && by=$(caught_by_named "$directory" "$file" "${tests[@]}"); then
     note caught "$name" "$by"
   else
     [[ $file == cli/* ]] || { by=$(caught_by_simulation "$directory" "$object") && missed=0; } || missed=$?

@@ -159,8 +159,25 @@ def compile_text(file, text, directory, name):
     return object_file if run(words, 120)[0] == 0 else None
 
 
+def compile_including(target, file, directory):
+    """A test that includes the file runs the source, not the library's object. Returns the test's object and that with the mutant."""
+    for own in re.findall(r'\S*\.dir/\w+_test\.c\.o(?= )', command_of(target)):
+        source = re.sub(r'CMakeFiles/\w+\.dir/(\w+\.c)\.o', r'\1', own)
+        if f'#include "{file}"' in pathlib.Path(source).read_text(encoding='utf-8'):
+            tree, mutant = os.path.join(directory, 'own'), os.path.join(directory, 'own.o')
+            os.makedirs(os.path.join(tree, os.path.dirname(file)), exist_ok=True)
+            shutil.copy(os.path.join(directory, 'source.c'), os.path.join(tree, file))
+            words = shlex.split(command_of(own))
+            words = words[:words.index('-MD')] + ['-w', '-iquote', tree, '-o', mutant, '-c', os.path.abspath(source)]
+            return (own, mutant) if run(words, 120)[0] == 0 else (own, '')
+    return None, None
+
+
 def link(target, file, mutant, directory):
     command, program = command_of(target), os.path.join(directory, os.path.basename(target))
+    own, including = compile_including(target, file, directory)
+    if own:
+        return program if run(command.replace(own, including).replace(f' -o {target} ', f' -o {program} ', 1), 300)[0] == 0 else None
     replaced = re.sub(rf'\S*/{re.escape(file)}\.o(?= )|{re.escape(object_of(file))}(?= )', mutant, command)
     if replaced == command: # before the archive, the mutant takes the place of the object in it
         replaced = command.replace(' src/libredlock.a', f' {mutant} src/libredlock.a', 1)

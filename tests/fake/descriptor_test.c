@@ -222,18 +222,6 @@ TEST(operations, one_write_announces_all_completions)
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
 }
 
-/* A caller may dispatch by a timer, without the descriptor, and request it later. */
-TEST(operations, descriptor_is_readable_for_completions_that_wait_already)
-{
-    scene_start_query(&answer, "stock");
-    wait_for_the_nodes();
-    wait_for_completions();
-    assert_ends(&answer, REDLOCK_OK);
-    scene_start_query(&answer, "stock");
-    while (!answer.callbacks)
-        dispatch();
-}
-
 /* --- Calls in callbacks --- */
 
 /* It may start an operation, and then call a function that blocks; it may not dispatch or close so. */
@@ -310,41 +298,6 @@ TEST_ROWS(threads, a_thread_that_dispatches_is_alone, 2)
         assert_ends(&other, REDLOCK_OK);
     ck_assert_uint_eq(other.callbacks, 1);
     ck_assert_answer(&other, REDLOCK_OK);
-    pthread_barrier_destroy(&barrier);
-}
-
-static void start_and_hold_dispatch(redlock_client *called, const redlock_result *ended, void *arg)
-{
-    scene_start_acquire(&other, "more", NULL);
-    hold_dispatch(called, ended, arg);
-}
-
-static void *close_in_thread(void *unused)
-{
-    close_client(false);
-    return unused;
-}
-
-/* A callback starts an acquire, and returns only after the client's loop has ended. The acquire is refused, and its
- * callback runs before the close returns. */
-TEST(threads, an_acquire_that_a_callback_started_outlasts_the_loop)
-{
-    int descriptor;
-    acquire();
-    pthread_barrier_init(&barrier, NULL, 2);
-    scene_start_ready_then(&closed, 0, start_and_hold_dispatch);
-    wait_for_completions();
-    pthread_t dispatching = scene_thread(dispatch_once, NULL);
-    pthread_barrier_wait(&barrier);
-    pthread_t closing = scene_thread(close_in_thread, NULL);
-    scene_until(redlock_lost_descriptor(lock, &descriptor) == REDLOCK_INVALID);
-    ck_assert_uint_eq(other.callbacks, 0);
-    pthread_barrier_wait(&barrier);
-    scene_join(dispatching);
-    scene_join(closing);
-    ck_assert_uint_eq(other.callbacks, 1);
-    ck_assert_answer(&other, REDLOCK_INVALID);
-    ck_assert_ptr_null(other.lock);
     pthread_barrier_destroy(&barrier);
 }
 

@@ -61,22 +61,6 @@ TEST_ROWS(calls, the_first_of_several_calls_wakes_a_loop_that_polls, 2)
     ck_assert(rl_calls_fall_asleep(&calls, wakeup));
 }
 
-/* The first thread is held up between the two, for instance by a signal handler: its call is listed, and no signal
- * written. */
-TEST(calls, a_call_wakes_although_another_thread_has_yet_to_signal)
-{
-    ck_assert(rl_calls_fall_asleep(&calls, wakeup));
-    atomic_store(&calls.newest, &call[0]);
-    ck_assert(rl_calls_post(&calls, wakeup, &call[1]));
-    ck_assert_uint_eq(signals(), 1);
-    rl_calls_wake_up(wakeup);
-    rl_calls_run(&calls);
-    ck_assert_uint_eq(ran, 2);
-    ck_assert(rl_calls_fall_asleep(&calls, wakeup)); /* again: each sleep needs a signal of its own */
-    ck_assert(rl_calls_post(&calls, wakeup, &call[2]));
-    ck_assert_uint_eq(signals(), 1);
-}
-
 static struct rl_call many[MANY];
 
 static void count(struct rl_call *run)

@@ -17,6 +17,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +33,25 @@ static struct group {
     int reservation[SENTINELS];
     struct process process[SENTINELS];
 } groups[GROUPS];
+static unsigned apart; /* so many Sentinels are in the first master's network */
 static unsigned group_count;
 static struct temp_dir *directory;
 
 /* --- The Sentinels --- */
 
-/* The elements of the reply, separated by spaces; "" while it does not listen yet. */
-static const char *ask(uint16_t port, const char *password, const char *first, const char *second, const char *third)
+/* The elements of the reply to the words, ended by NULL, separated by spaces; "" while it does not listen yet. */
+static __attribute__((sentinel)) const char *ask(uint16_t port, const char *password, ...)
 {
     static char text[4096];
     char *path = fixture_text("%s/%u.sock", temp_dir_path(directory), port); /* its port may speak TLS */
     const struct raw_client_place place = {.path = path, .password = password};
-    const struct resp_argument words[] = {resp_argument_of(first), resp_argument_of(second), resp_argument_of(third)};
+    struct resp_argument words[RESP_MOST_WORDS];
     struct bytes reply = {0}, elements = {0};
-    if (raw_client_ask(&place, test_deadline_ns(REAL_SOON_MS), 3, words, &reply))
+    va_list arguments;
+    va_start(arguments, password);
+    size_t count = resp_words(words, arguments);
+    va_end(arguments);
+    if (raw_client_ask(&place, test_deadline_ns(REAL_SOON_MS), count, words, &reply))
         resp_reply_text(reply.data, reply.length, &elements);
     snprintf(text, sizeof text, "%.*s", (int)elements.length, elements.length ? elements.data : "");
     for (char *at = text; (at = strchr(at, '\n')) != NULL;)
@@ -71,6 +77,11 @@ static const char *info(size_t server, const char *field)
 static const char *host_of(size_t server)
 {
     return server == 0 ? network_host(0) : network_clients(0);
+}
+
+static const char *sentinel_host(unsigned i)
+{
+    return i < apart ? network_host(0) : network_clients(0);
 }
 
 static struct cluster_node_options placed(size_t server, const struct cluster_tls *tls)
@@ -116,13 +127,17 @@ static void start_sentinel(struct group *group, unsigned i, size_t master, const
     char *conf =
         fixture_text("%sunixsocket %s/%u.sock\nbind %s\ndir %s\nsentinel monitor m %s %u 2\n"
                      "sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\n%s%s%s%s",
-                     port, temp_dir_path(directory), group->port[i], network_clients(0), temp_dir_path(directory),
+                     port, temp_dir_path(directory), group->port[i], sentinel_host(i), temp_dir_path(directory),
                      host_of(master), cluster_port(cluster, master), password ? "requirepass " : "",
                      password ? password : "", password ? "\nsentinel sentinel-pass " : "", password ? password : "");
     file_write(path, conf, strlen(conf));
     char *program = fixture_text("%s", server_program()), mode[] = "--sentinel";
     char *const argv[] = {program, path, mode, NULL};
+    if (i < apart)
+        network_enter(0);
     ck_assert(process_start(&group->process[i], &(struct process_options){.argv = argv}));
+    if (i < apart)
+        network_enter(NETWORK_CLIENTS);
     free(program);
     free(conf);
     free(port);
@@ -133,7 +148,7 @@ static void start_sentinel(struct group *group, unsigned i, size_t master, const
 static bool is_complete(const struct group *group, const char *password)
 {
     for (unsigned i = 0; i < SENTINELS; i++) {
-        const char *state = ask(group->port[i], password, "SENTINEL", "MASTER", "m");
+        const char *state = ask(group->port[i], password, "SENTINEL", "MASTER", "m", NULL);
         if (!strstr(state, "num-slaves 1") || !strstr(state, "num-other-sentinels 2"))
             return false;
     }
@@ -149,7 +164,7 @@ static void end_sentinels(void *unused)
             process_kill(&groups[g].process[i]);
             close(groups[g].reservation[i]);
         }
-    group_count = 0;
+    group_count = apart = 0;
 }
 
 static void start_groups_with(unsigned count, const char *password, const struct cluster_tls *tls)
@@ -193,20 +208,20 @@ static const char *list_of(unsigned count, const char *credentials, const char *
     size_t used = 0;
     for (unsigned g = 0; g < count; g++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%ssentinel://%s%s:%u,%s:%u,%s:%u/%s", g ? "," : "",
-                                 credentials, network_clients(0), groups[g].port[0], network_clients(0),
-                                 groups[g].port[1], network_clients(0), groups[g].port[2], name);
+                                 credentials, sentinel_host(0), groups[g].port[0], sentinel_host(1), groups[g].port[1],
+                                 sentinel_host(2), groups[g].port[2], name);
     return text;
 }
 
-/* A majority of the Sentinels names this server. */
-static bool is_named(unsigned g, size_t server)
+/* So many Sentinels of the first group name this server. */
+static unsigned naming(size_t server)
 {
     unsigned named = 0;
     char *address = fixture_text("%s %u", host_of(server), cluster_port(cluster, server));
     for (unsigned i = 0; i < SENTINELS; i++)
-        named += strcmp(ask(groups[g].port[i], NULL, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"), address) == 0;
+        named += strcmp(ask(groups[0].port[i], NULL, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m", NULL), address) == 0;
     free(address);
-    return named > SENTINELS / 2;
+    return named;
 }
 
 static bool is_led_by(struct face *face, uint32_t node, size_t server)
@@ -266,12 +281,6 @@ static void note_longest(int64_t *longest_ms, uint64_t from_ns)
     *longest_ms = ms > *longest_ms ? ms : *longest_ms;
 }
 
-/* A replica that was promoted. */
-static bool is_master(size_t server, const struct change *change)
-{
-    return change->is_replica && strcmp(info(server, "role:"), "master") == 0;
-}
-
 /* The other client has the lock, too. */
 static bool is_double(struct face *other, redlock_lock *lock)
 {
@@ -293,12 +302,12 @@ static bool follow(const struct change *change, struct face *face, struct face *
     int64_t validity_ms = 0;                                                                    /* when it began */
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
-    real_until(face, change->is_possible(from, to) || is_master(to, change));
+    real_until(face, change->is_possible(from, to) || is_led_by(face, 0, to));
     redlock_lock *lock = held_acquire(face, key, &acquire);
     long long written = 0;
     if (change->is_replica) /* otherwise the failover loses the lock */
-        real_until(face, has_all(to, from, &written) || is_master(to, change));
-    if (is_master(to, change)) {
+        real_until(face, has_all(to, from, &written) || is_led_by(face, 0, to));
+    if (is_led_by(face, 0, to)) {
         face_release(face, &lock, &result);
         real_until(other, is_led_by(other, 0, to));
         return false;
@@ -380,7 +389,7 @@ static bool order_failover(size_t from, size_t to)
 {
     (void)from;
     if (strcmp(info(to, "role:"), "slave") == 0)
-        ask(groups[0].port[0], NULL, "SENTINEL", "FAILOVER", "m");
+        ask(groups[0].port[0], NULL, "SENTINEL", "FAILOVER", "m", NULL);
     return false;
 }
 
@@ -389,7 +398,7 @@ static bool is_good_for_sentinels(size_t from, size_t to)
 {
     bool is_good = strcmp(info(to, "role:"), "slave") == 0 && replica_is_online(from);
     for (unsigned i = 0; i < SENTINELS && is_good; i++) {
-        const char *replicas = ask(groups[0].port[i], NULL, "SENTINEL", "REPLICAS", "m");
+        const char *replicas = ask(groups[0].port[i], NULL, "SENTINEL", "REPLICAS", "m", NULL);
         is_good = strstr(replicas, "flags slave ") && strstr(replicas, "master-link-status ok");
     }
     return is_good;
@@ -667,7 +676,7 @@ static void cut_off(struct delay_proxy *proxy, struct face *with, size_t promote
     cluster_stop(cluster, 0);
     for (unsigned i = 0; i < SENTINELS; i++)
         delay_proxy_hold(proxy, i, PROXY_BOTH);
-    real_until(with, is_named(0, promoted));
+    real_until(with, naming(promoted) > SENTINELS / 2);
     cluster_resume(cluster, 0);
 }
 
@@ -677,6 +686,15 @@ static void heal(struct delay_proxy *proxy)
         network_cut(0, 0);
     for (unsigned i = 0; i < SENTINELS && proxy; i++)
         delay_proxy_let_go(proxy, i, PROXY_BOTH);
+}
+
+/* A client in the first master's network. */
+static struct face *open_apart(const char *list, const redlock_options *options)
+{
+    network_enter(0);
+    struct face *face = held_open_trusted(BLOCKING_FACE, list, options);
+    network_enter(NETWORK_CLIENTS);
+    return face;
 }
 
 /* It may still hold the lock. */
@@ -708,11 +726,8 @@ TEST_ROWS(cut, old_master_grants_nothing_to_the_client, ROWS(scenes))
     redlock_options options = scene->cluster ? tagged_options(max_ttl_ms) : options_of(max_ttl_ms);
     options.silence_limit_ms = 60000; /* the connection stays */
     struct face *with = held_open_trusted(_i, lists[1], &options);
-    if (scene->network)
-        network_enter(0);
-    struct face *without = held_open_trusted(scene->network ? BLOCKING_FACE : _i + 1, lists[0], &options);
-    if (scene->network)
-        network_enter(NETWORK_CLIENTS);
+    struct face *without =
+        scene->network ? open_apart(lists[0], &options) : held_open_trusted(_i + 1, lists[0], &options);
 
     struct face *holder = scene->holds == FOLLOWING ? with : without;
     redlock_lock *before = held_acquire(holder, key, &acquire), *after = NULL;
@@ -752,6 +767,75 @@ TEST_ROWS(cut, old_master_grants_nothing_to_the_client, ROWS(scenes))
     held_release(without, &lock);
     free(lists[0]);
     free(lists[1]);
+}
+
+/* The Sentinel has voted for a failover; this request votes for none. */
+static bool has_voted(unsigned i)
+{
+    char *port = fixture_text("%u", cluster_port(cluster, 0));
+    const char *reply = ask(groups[0].port[i], NULL, "SENTINEL", "IS-MASTER-DOWN-BY-ADDR", host_of(0), port, "0",
+                            "0123456789012345678901234567890123456789", NULL);
+    const char *epoch = strrchr(reply, ' ');
+    free(port);
+    return epoch && atoi(epoch) > 0;
+}
+
+static void allow_promotion(bool allows)
+{
+    cluster_command(cluster, 1, NULL, 0, "ACL", "SETUSER", "default", allows ? "+slaveof" : "-slaveof",
+                    allows ? "+replicaof" : "-replicaof", NULL);
+}
+
+/*
+ * Two of three Sentinels vote for a failover, and are cut off, with the old master and a client, before they hear how it
+ * went. They still confirm the old master, so that client keeps its lock. The one that leads the failover has promoted the
+ * replica, and names it alone: no client uses the new master before a majority has heard of it.
+ */
+TEST(cut, majority_that_voted_keeps_the_old_master)
+{
+    const char *why;
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+    redlock_options options = options_of(SHORT_MAX_TTL_MS);
+    if (!network_make(1, &why)) {
+        fprintf(stderr, "not tried: %s\n", why);
+        return;
+    }
+    apart = 2;
+    start_groups(1, NULL);
+    struct face *with = held_open_trusted(_i, list_of(1, "", "m"), &options);
+    struct face *without = open_apart(list_of(1, "", "m"), &options);
+    redlock_lock *before = held_acquire(without, key, &acquire), *after = NULL;
+    long long written = 0;
+    real_until(without, has_all(1, 0, &written));
+    for (unsigned i = 0; i < apart; i++)
+        ask(groups[0].port[i], NULL, "SENTINEL", "SET", "m", "down-after-milliseconds", "600000", NULL);
+    ask(groups[0].port[2], NULL, "SENTINEL", "SET", "m", "quorum", "1", "failover-timeout", "60000", NULL);
+    allow_promotion(false); /* the leader waits for it meanwhile */
+    network_cut_port(0, cluster_port(cluster, 0));
+    real_until(with, has_voted(0) && has_voted(1));
+    network_cut(0, NETWORK_TO_NODE | NETWORK_FROM_NODE);
+    allow_promotion(true);
+    ck_assert(cluster_command(cluster, 1, NULL, 0, "REPLICAOF", "NO", "ONE", NULL));
+    real_until(with, naming(1) == 1);
+
+    /* For longer than the quarantine of a master that is followed. */
+    for (uint64_t deadline = test_deadline_ns(SHORT_MAX_TTL_MS + 4000); test_ms_left(deadline) > 0;) {
+        ck_assert_int_ne(face_acquire(with, key, NULL, &after, &result), REDLOCK_OK);
+        real_turn(with);
+    }
+    ck_assert_uint_eq(naming(0), 2);
+    real_until(without, held_all_usable(without)); /* whatever its lock has become on a busy machine */
+    network_cut(0, 0);
+    while (!after) {
+        if (face_acquire(with, key, NULL, &after, &result) == REDLOCK_OK)
+            ck_assert_int_eq(redlock_validity_ms(before), 0);
+        refuse_cut_off(without, before);
+        real_turn(with);
+    }
+    real_until(without, held_is_lost(&story) && is_led_by(without, 0, 1));
+    face_release(without, &before, &result);
+    held_release(with, &after);
 }
 
 /* --- Sentinels that are of no use --- */

@@ -135,3 +135,11 @@ void network_cut(size_t node, unsigned ways)
     if (ways & NETWORK_FROM_NODE)
         run(node, "in_node iptables -A cut -s $host -j DROP");
 }
+
+void network_cut_port(size_t node, uint16_t port)
+{
+    char *script =
+        fixture_text("for end in --sport --dport; do in_node iptables -A cut -p tcp $end %u -j DROP; done", port);
+    run(node, script);
+    free(script);
+}

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { NETWORK_NODES = 9, NETWORK_CLIENTS = NETWORK_NODES };
@@ -33,5 +34,8 @@ void network_enter(size_t node);
 /* Drops the packets in these directions (a set of enum network_way; 0: drops none), except those that stay in the node's
  * namespace. Only with a network. */
 void network_cut(size_t node, unsigned ways);
+
+/* The same for one TCP port of the node, beside what is cut already; network_cut(node, 0) ends both. */
+void network_cut_port(size_t node, uint16_t port);
 
 #endif

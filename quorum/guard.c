@@ -36,15 +36,26 @@ static void set_end(const struct quorum_guard *guard, struct quorum_guard_node *
     node->settled = settles ? quorum_time_add(node->received, young) : 0;
 }
 
-bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl)
+bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl, quorum_time now)
 {
     if (max_ttl <= guard->max_ttl)
         return false;
     guard->max_ttl = max_ttl;
+    guard->learned = now;
     for (unsigned i = 0; i < guard->nodes; i++)
         if (guard->node[i].received)
             set_end(guard, &guard->node[i]);
     return true;
+}
+
+bool quorum_guard_voids(const struct quorum_guard *guard, quorum_nodes granted, quorum_time sent, quorum_time now)
+{
+    if (guard->learned < sent)
+        return false;
+    for (; granted; granted &= granted - 1)
+        if (guard->node[__builtin_ctz(granted)].end > now)
+            return true;
+    return false;
 }
 
 void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_duration longer)

@@ -34,6 +34,7 @@ struct quorum_guard {
     unsigned nodes;
     uint32_t drift_ppm;
     quorum_duration max_ttl; /* the largest one seen, and the client's own */
+    quorum_time learned;     /* when it was seen, by this client's clock; 0: it is its own */
     struct quorum_guard_node {
         quorum_time since; /* as the marker says; the node's clock */
         quorum_time time;  /* of the reading, by the node's clock */
@@ -51,7 +52,11 @@ void quorum_guard_init(struct quorum_guard *guard, unsigned nodes, uint32_t drif
 
 /* A marker of the deployment has this max_ttl. true: it is larger than all before, so every node's quarantine has
  * become longer, and their markers must say so. */
-bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl);
+bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl, quorum_time now);
+
+/* Whether grants of these nodes, to a round that sent its first request at `sent`, were counted before the larger max_ttl
+ * that puts one of them into quarantine was known. The round must not succeed: another node may complete the majority. */
+bool quorum_guard_voids(const struct quorum_guard *guard, quorum_nodes granted, quorum_time sent, quorum_time now);
 
 /* The node's quarantine is longer: see witness.h. */
 void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_duration longer);

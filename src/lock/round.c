@@ -275,10 +275,20 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
     }
 }
 
+/* A larger max_ttl, learned during the round, ends it like a clock that stopped. */
+static bool is_void(const struct rl_round *round, quorum_time now)
+{
+    return rl_round_is_grant(round) &&
+           quorum_guard_voids(round->locks->nodes->guard, round->rules.tally.voted[QUORUM_GRANTED], round->rules.sent,
+                              now);
+}
+
 void rl_round_step(struct rl_round *round, const struct quorum_event *event)
 {
     struct quorum_event stamped = *event;
     stamped.stopped = round->locks->nodes->clock_stopped;
+    if (is_void(round, event->now))
+        stamped.stopped = event->now;
     struct quorum_actions actions = quorum_round_step(&round->rules, &stamped);
     if (!actions.send && !actions.undo && !actions.decided && !actions.confirmed && !actions.heal)
         return;

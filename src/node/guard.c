@@ -173,7 +173,7 @@ static void take_max_ttl(struct rl_node *node, const struct quorum_marker *marke
         return;
     if (max_ttl < nodes->guard->max_ttl)
         rl_node_beat(node); /* another node's reply came after this request */
-    if (!quorum_guard_learn(nodes->guard, max_ttl))
+    if (!quorum_guard_learn(nodes->guard, max_ttl, now))
         return;
     for (unsigned i = 0; i < nodes->count; i++) {
         struct rl_node *other = &nodes->node[i];

@@ -73,14 +73,19 @@ TEST(guard, larger_max_ttl_of_one_node_counts_on_every_node)
     quorum_guard_read(&guard, 0, noon, noon + QUORUM_SECOND, 5 * QUORUM_SECOND);
     quorum_guard_read(&guard, 1, QUORUM_TRUSTED, noon, 5 * QUORUM_SECOND);
     ck_assert_uint_eq(guard.node[0].end, 5 * QUORUM_SECOND + 3032 * MS);
-    ck_assert(!quorum_guard_learn(&guard, SHORT));
-    ck_assert(!quorum_guard_learn(&guard, MS));
-    ck_assert(quorum_guard_learn(&guard, LONG));
-    ck_assert(!quorum_guard_learn(&guard, SHORT));
+    ck_assert(!quorum_guard_learn(&guard, SHORT, 6 * QUORUM_SECOND));
+    ck_assert(!quorum_guard_learn(&guard, MS, 6 * QUORUM_SECOND));
+    ck_assert(quorum_guard_learn(&guard, LONG, 6 * QUORUM_SECOND));
+    ck_assert(!quorum_guard_learn(&guard, SHORT, 6 * QUORUM_SECOND));
     ck_assert_uint_eq(guard.max_ttl, LONG);
     ck_assert_uint_eq(guard.node[0].end, 5 * QUORUM_SECOND + 30302 * MS);
     ck_assert_uint_eq(guard.node[1].end, 0);
     ck_assert_uint_eq(guard.node[2].end, 0); /* not read yet */
+    quorum_time end = guard.node[0].end, learned = 6 * QUORUM_SECOND;
+    ck_assert(quorum_guard_voids(&guard, 3, learned, end - 1));
+    ck_assert(!quorum_guard_voids(&guard, 3, learned, end));
+    ck_assert(!quorum_guard_voids(&guard, 3, learned + 1, end - 1)); /* a round that began with the knowledge */
+    ck_assert(!quorum_guard_voids(&guard, 2, learned, learned));
     quorum_guard_read(&guard, 2, noon, noon, 6 * QUORUM_SECOND);
     ck_assert_uint_eq(guard.node[2].end, 6 * QUORUM_SECOND + 31302 * MS);
     quorum_guard_read(&guard, 0, QUORUM_TRUSTED, noon, 7 * QUORUM_SECOND);

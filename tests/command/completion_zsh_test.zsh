@@ -26,7 +26,7 @@ _cmdstring() { offered+=(commands) }
 _command_names() { offered+=(programs) }
 _normal() { offered+=("normal:$words[CURRENT]/$CURRENT") }
 
-expect() { # EXPECTED LINE
+expect() { # EXPECTED LINE [among]: among others
   local expected=$1 line=$2 name
   local -a words=("${(@s: :)line}") got=()
   integer CURRENT=$#words
@@ -35,6 +35,7 @@ expect() { # EXPECTED LINE
   for name in $offered; do
     [[ $name == $words[-1]* || $name == normal* ]] && got+=($name)
   done
+  [[ -z $3 || -z $got[(re)$expected] ]] || got=($expected)
   if [[ "${(j: :)${(@o)got}}" != "$expected" ]]; then
     print -r -- "'$line' completes '${(j: :)${(@o)got}}', not '$expected'"
     failed=1
@@ -55,7 +56,7 @@ expect '' 'redlock --wait=t'
 expect users 'redlock --user u'
 expect commands 'redlock run --on-lost c'
 expect programs 'redlock local --server p'
-expect $$ "redlock acquire --for $$"
+expect $$ "redlock acquire --for $$" among
 expect normal:tru/1 'redlock local -- tru'
 expect normal:/etc/pa/2 'redlock run x -- cat /etc/pa'
 for command in $(redlock --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p'); do

@@ -1,7 +1,6 @@
 /* redlock acquire: acquires a lock for a script, by its token, or for the life of a process. */
-#include "commands.h"
+#include "command.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "json.h"
 #include "keeper.h"
 #include "message.h"

@@ -1,9 +1,8 @@
 /* redlock bench: how long locks take on the user's own nodes, and why. */
 #include "bench.h"
 
-#include "commands.h"
+#include "command.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "message.h"
 #include "session.h"
 #include "settings.h"

@@ -1,6 +1,6 @@
 #include "bench.h"
 
-#include "exit_status.h"
+#include "command.h"
 #include "message.h"
 #include "moment.h"
 #include "session.h"

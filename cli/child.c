@@ -1,6 +1,6 @@
 #include "child.h"
 
-#include "exit_status.h"
+#include "command.h"
 #include "message.h"
 
 #include <errno.h>

@@ -1,9 +1,29 @@
-/* A command of redlock(1): one file that defines a struct cli_command, one line in commands.c. */
+/* A command of redlock(1): one file that defines a struct cli_command, one line here and one in command.c. Extend and
+ * release share token.c. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
+#include <redlock/redlock.h>
+
 #include <stdbool.h>
 #include <stdint.h>
+
+/* The exit statuses. The manual page has the same table. */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_NOT_OBTAINED = 1,   /* the lock is held, or was held for the whole wait; -E changes it */
+    CLI_USAGE = 64,         /* usage error */
+    CLI_NO_QUORUM = 69,     /* too many nodes are down, silent, refusing or slow */
+    CLI_SYSTEM = 71,        /* the system refused memory, a process or a descriptor */
+    CLI_LOST = 75,          /* the lock was lost, or ended before the command did */
+    CLI_MISCONFIGURED = 78, /* the config file, the environment or a node is misconfigured */
+    CLI_NOT_EXECUTABLE = 126,
+    CLI_NOT_FOUND = 127,
+    CLI_SIGNAL = 128 /* plus the signal's number */
+};
+
+/* The exit status for an operation's status. */
+int cli_exit_of(const redlock_result *result);
 
 /* One option, and the variable that it sets; a table of them ends with {0}. Help, parser and completion use the table. */
 struct cli_option {
@@ -45,10 +65,23 @@ struct cli_command {
     int (*run)(const struct cli_arguments *arguments);
 };
 
+extern const struct cli_command cli_command_acquire;
+extern const struct cli_command cli_command_bench;
+extern const struct cli_command cli_command_doctor;
+extern const struct cli_command cli_command_extend;
+extern const struct cli_command cli_command_list;
+extern const struct cli_command cli_command_local;
+extern const struct cli_command cli_command_release;
+extern const struct cli_command cli_command_run;
+extern const struct cli_command cli_command_status;
+extern const struct cli_command cli_command_trust;
 /* All commands, ended by NULL. */
 extern const struct cli_command *const cli_commands[];
 /* The options of all commands. */
 extern const struct cli_option cli_global_options[];
+
+/* Prints the help of the command, or of redlock(1) if it is NULL; returns CLI_OK. */
+int cli_help(const struct cli_command *command);
 
 /* Sets the option's variable. False after a message with the option's name. */
 bool cli_take_option(const struct cli_option *option, const char *value);

@@ -1,7 +1,7 @@
 #include "config.h"
 
+#include "command.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "message.h"
 
 #include <errno.h>

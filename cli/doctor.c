@@ -1,8 +1,7 @@
 /* redlock doctor: finds problems of the nodes, and prints a remedy for each. */
-#include "commands.h"
+#include "command.h"
 #include "diagnosis.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "json.h"
 #include "message.h"
 #include "screen.h"

@@ -1,7 +1,7 @@
 #include "keeper.h"
 
+#include "command.h"
 #include "descriptors.h"
-#include "exit_status.h"
 #include "keeper_watchdog.h"
 #include "message.h"
 #include "session.h"

@@ -1,8 +1,7 @@
 /* redlock list: shows every lock of the deployment. It reads the nodes one after the other, and counts which locks a
  * majority of them has. */
-#include "commands.h"
+#include "command.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "json.h"
 #include "message.h"
 #include "screen.h"

@@ -1,7 +1,6 @@
 /* redlock local: runs temporary servers while a command runs. */
 #include "child.h"
-#include "commands.h"
-#include "exit_status.h"
+#include "command.h"
 #include "message.h"
 #include "servers.h"
 

@@ -1,8 +1,6 @@
 /* redlock(1): parses the command line and starts the command. */
 #include "child.h"
 #include "command.h"
-#include "exit_status.h"
-#include "help.h"
 #include "message.h"
 #include "process_name.h"
 #include "session.h"
@@ -71,15 +69,6 @@ static void parser_add(struct parser *parser, const struct cli_option *options)
 }
 
 /* --- Options --- */
-
-static int show_help(const struct cli_command *command)
-{
-    if (command != NULL)
-        cli_command_help(command);
-    else
-        cli_help();
-    return CLI_OK;
-}
 
 static int show_version(void)
 {
@@ -162,7 +151,7 @@ static int take_options(const struct cli_command *command, struct parser *parser
         else if (!cli_take_option(find_option(parser, value), optarg))
             return CLI_USAGE;
         if (wants_help)
-            return show_help(command);
+            return cli_help(command);
         if (wants_version)
             return show_version();
     }
@@ -226,11 +215,11 @@ static int dispatch(int argc, char **argv)
     if (strcmp(argv[first], "version") == 0)
         return show_version();
     if (is_help && (argv[first + 1] == NULL || strcmp(argv[first + 1], "help") == 0))
-        return show_help(NULL);
+        return cli_help(NULL);
     first += is_help;
     const struct cli_command *command = find_command(argv[first]);
     if (command != NULL && is_help)
-        return show_help(command);
+        return cli_help(command);
     if (command == NULL)
         return cli_misused("there is no command %s", cli_quote(argv[first], quoted));
     return run_command(command, argc - first, argv + first);

@@ -1,9 +1,8 @@
 /* redlock run: a command under a lock. */
 #include "run.h"
 
-#include "commands.h"
+#include "command.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "message.h"
 #include "moment.h"
 #include "settings.h"

@@ -1,7 +1,7 @@
 /* The process of redlock run that the user started: signals, terminal, exit status. It also guards CMD's tree. */
 #include "child.h"
+#include "command.h"
 #include "ending.h"
-#include "exit_status.h"
 #include "message.h"
 #include "moment.h"
 #include "run.h"

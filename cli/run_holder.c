@@ -1,8 +1,8 @@
 /* The process of redlock run that holds the lock, and is CMD's parent. */
 #include "child.h"
+#include "command.h"
 #include "duration.h"
 #include "ending.h"
-#include "exit_status.h"
 #include "message.h"
 #include "moment.h"
 #include "process_name.h"

@@ -1,6 +1,6 @@
 #include "servers.h"
 
-#include "exit_status.h"
+#include "command.h"
 #include "message.h"
 
 #include <redlock/redlock.h>

@@ -2,7 +2,6 @@
 
 #include "command.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "message.h"
 #include "moment.h"
 #include "settings.h"

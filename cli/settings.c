@@ -3,7 +3,6 @@
 #include "command.h"
 #include "config.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "message.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* redlock status: shows the holder of each resource, node by node. */
-#include "commands.h"
+#include "command.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "json.h"
 #include "message.h"
 #include "screen.h"

@@ -1,6 +1,5 @@
 /* redlock extend and redlock release: a lock by its token. */
-#include "commands.h"
-#include "exit_status.h"
+#include "command.h"
 #include "json.h"
 #include "message.h"
 #include "session.h"

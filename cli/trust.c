@@ -1,7 +1,6 @@
 /* redlock trust: ends the nodes' quarantine, because an operator vouches that no lock is held. */
-#include "commands.h"
+#include "command.h"
 #include "duration.h"
-#include "exit_status.h"
 #include "message.h"
 #include "session.h"
 #include "settings.h"

@@ -5,8 +5,7 @@
 #include "fuzz.h"
 
 #include "cli/command.h"
-#include "cli/commands.h"
-#include "cli/exit_status.h"
+
 
 #include <fcntl.h>
 #include <stdlib.h>

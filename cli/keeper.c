@@ -1,9 +1,9 @@
 #include "keeper.h"
 
 #include "command.h"
-#include "descriptors.h"
 #include "keeper_watchdog.h"
 #include "message.h"
+#include "process.h"
 #include "session.h"
 
 #include <errno.h>

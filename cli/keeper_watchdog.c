@@ -1,9 +1,8 @@
 #define _GNU_SOURCE
 #include "keeper_watchdog.h"
 
-#include "descriptors.h"
 #include "moment.h"
-#include "process_name.h"
+#include "process.h"
 
 #include <errno.h>
 #include <fcntl.h>

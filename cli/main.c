@@ -2,7 +2,7 @@
 #include "child.h"
 #include "command.h"
 #include "message.h"
-#include "process_name.h"
+#include "process.h"
 #include "session.h"
 #include "settings.h"
 

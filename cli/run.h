@@ -81,10 +81,4 @@ void cli_run_kill(const struct cli_run *run, const struct cli_tree *tree);
 /* For both, when no process of the tree is left. */
 void cli_run_note_end(const struct cli_run *run);
 
-/*
- * Runs the command of --on-lost, and waits for its end: in the front, when no process of CMD is left. killed: the holder
- * was. A signal ends the command, with its processes; then cli_interrupt_again() ends the front by it.
- */
-void cli_run_on_lost(const struct cli_run *run, bool killed);
-
 #endif

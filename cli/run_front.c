@@ -403,6 +403,91 @@ static void watch(struct front *front)
     }
 }
 
+/* --- The command of --on-lost --- */
+
+/* killed: the holder was, by another process. */
+static const char *loss_name(const struct cli_run_shared *shared, bool killed)
+{
+    int loss = shared->loss;
+
+    if (loss != REDLOCK_NOT_LOST && loss != REDLOCK_LOSS_CLOSED)
+        return redlock_loss_name(loss);
+    if (killed)
+        return "killed";
+    return shared->outlived ? redlock_loss_name(REDLOCK_LOSS_EXPIRED) : "ended";
+}
+
+/* The first in byte order, as in CMD's environment. */
+static const char *first_resource(const struct cli_acquire *acquire)
+{
+    const char *first = acquire->resource;
+
+    for (size_t i = 0; i < acquire->options.also_count; i++)
+        if (strcmp(acquire->options.also[i].bytes, first) < 0)
+            first = acquire->options.also[i].bytes;
+    return first;
+}
+
+/* Signals that end redlock, and the end of a child. The others, of the terminal, have their usual effect. */
+static sigset_t catch_signals(void)
+{
+    sigset_t caught = cli_interrupts();
+
+    for (int number = 1; number < NSIG; number++)
+        if (cli_child_ignores(number)) /* a blocked signal arrives even if it is ignored */
+            sigdelset(&caught, number);
+    sigaddset(&caught, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &caught, NULL);
+    return caught;
+}
+
+/* Waits for the command's end. Returns 0, or the signal that arrived before it. */
+static int await_command(pid_t pid, int *status)
+{
+    const sigset_t caught = catch_signals();
+
+    while (waitpid(pid, status, WNOHANG) == 0) {
+        int number = sigwaitinfo(&caught, NULL);
+        if (number > 0 && number != SIGCHLD)
+            return number;
+    }
+    return 0;
+}
+
+/* After watch(): no process of CMD is left. A signal ends the command, with all that it has started: this process is a
+ * subreaper. Then cli_interrupt_again() ends the front by it. */
+static void run_on_lost(const struct front *front)
+{
+    bool killed = front->started && front->holder_was_killed;
+    char shell[] = "/bin/sh";
+    char option[] = "-c";
+    int status;
+
+    if (front->run->on_lost == NULL || (!front->run->shared->lost && !killed))
+        return;
+    char *line = strdup(front->run->on_lost);
+    char *argv[] = {shell, option, line, NULL};
+    if (line == NULL || setenv("REDLOCK_RESOURCE", first_resource(&front->run->acquire), 1) != 0 ||
+        setenv("REDLOCK_LOSS", loss_name(front->run->shared, killed && !front->holder_was_stopped), 1) != 0) {
+        cli_say("out of memory for the command of --on-lost");
+        free(line);
+        return;
+    }
+    struct cli_child child = {.argv = argv, .environment = environ, .terminal = -1, .parent_signal = SIGTERM};
+    pid_t pid = cli_child_start(&child, &status);
+    free(line);
+    if (pid < 0)
+        return;
+    int number = await_command(pid, &status);
+    if (number != 0) {
+        struct cli_tree tree = tree_of(front);
+        cli_tree_terminate(&tree);
+        cli_interrupt_with(number);
+    } else if (cli_child_exit(status) != 0) {
+        cli_say("the command of --on-lost failed: exit status %d", cli_child_exit(status));
+    }
+}
+
 /* --- Main loop --- */
 
 /* Blocks the signals before there is another process. */
@@ -425,16 +510,6 @@ static bool make_descriptors(struct front *front, int *theirs)
     front->link = ends[0];
     *theirs = ends[1];
     return true;
-}
-
-/* After watch(): no process of CMD is left. */
-static void report_loss(const struct front *front)
-{
-    bool killed = front->started && front->holder_was_killed;
-    bool by_another = killed && !front->holder_was_stopped;
-
-    if (front->run->on_lost != NULL && (front->run->shared->lost || killed))
-        cli_run_on_lost(front->run, by_another);
 }
 
 static int exit_status(const struct front *front)
@@ -480,7 +555,7 @@ int cli_run_guard(struct cli_run *run)
     signal(SIGPIPE, SIG_IGN); /* a closed standard error must not end us */
     watch(&front);
     cli_cgroup_remove(run->cgroup);
-    report_loss(&front);
+    run_on_lost(&front);
     free(run->strangers);
     return exit_status(&front);
 }

@@ -5,7 +5,7 @@
 #include "ending.h"
 #include "message.h"
 #include "moment.h"
-#include "process_name.h"
+#include "process.h"
 #include "run.h"
 #include "tree.h"
 

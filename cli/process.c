@@ -1,11 +1,52 @@
 #define _GNU_SOURCE
-#include "descriptors.h"
+#include "process.h"
 
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* --- Its name --- */
+
+static char *name_begin; /* of the bytes of all arguments, which the kernel lays out one behind the other */
+static char *name_end;
+static char *copies;
+
+void cli_process_name_note(int argc, char **argv)
+{
+    if (argc == 0)
+        return;
+    name_begin = argv[0];
+    name_end = argv[0];
+    for (int i = 0; i < argc && argv[i] == name_end; i++)
+        name_end += strlen(argv[i]) + 1;
+    free(copies);
+    copies = malloc((size_t)(name_end - name_begin));
+    if (copies == NULL) {
+        name_end = name_begin; /* no name can be set */
+        return;
+    }
+    memcpy(copies, name_begin, (size_t)(name_end - name_begin));
+    for (int i = 0; i < argc; i++)
+        if (argv[i] >= name_begin && argv[i] < name_end)
+            argv[i] = copies + (argv[i] - name_begin);
+}
+
+void cli_process_name_set(const char *name)
+{
+    char *byte = name_begin;
+
+    prctl(PR_SET_NAME, name);
+    while (byte < name_end)
+        *byte++ = '\0';
+    for (byte = name_begin; byte + 1 < name_end && *name != '\0'; byte++)
+        *byte = *name++;
+}
+
+/* --- Its descriptors --- */
 
 /* As in getdents64(2). readdir(3) is not async-signal-safe. */
 struct entry {

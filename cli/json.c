@@ -1,13 +1,11 @@
 #include "json.h"
 
-#include "message.h"
-
 #include <redlock/redlock.h>
-#include <time.h>
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { DEPTH_MAX = 8 };
 
@@ -15,27 +13,29 @@ static char ends[DEPTH_MAX]; /* of open objects and arrays */
 static unsigned depth;
 static bool has_members;
 
-static void write_character(const unsigned char *bytes, size_t length)
+/* How many bytes the UTF-8 character has that begins here; 0: it is none, or a control character. */
+static size_t character_size(const char *bytes, size_t size)
 {
-    if (length == 0)
-        fputs("\\ufffd", stdout);
-    else if (bytes[0] == '"' || bytes[0] == '\\')
-        printf("\\%c", bytes[0]);
-    else if (bytes[0] < 0x20 || bytes[0] == 0x7f)
-        printf("\\u%04x", bytes[0]);
-    else
-        fwrite(bytes, 1, length, stdout);
+    for (size_t length = 1; length <= size; length++)
+        if (redlock_escape(bytes, length, NULL, 0) == length + 1)
+            return length;
+    return 0;
 }
 
-static void write_string(const char *text, size_t size)
+static void write_string(const char *text)
 {
-    const unsigned char *bytes = (const unsigned char *)text;
-
     putchar('"');
-    for (size_t at = 0; at < size;) {
-        size_t length = cli_character_size(bytes + at, size - at);
-        write_character(bytes + at, length);
-        at += length > 0 ? length : 1;
+    while (*text != '\0') {
+        size_t length = character_size(text, strnlen(text, 4)); /* none has more than 4 */
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if (length > 0)
+            fwrite(text, 1, length, stdout);
+        else if ((unsigned char)*text < 0x80)
+            printf("\\u%04x", (unsigned)*text);
+        else
+            fputs("\\ufffd", stdout);
+        text += length > 0 ? length : 1;
     }
     putchar('"');
 }
@@ -47,7 +47,7 @@ static void member(const char *key)
     has_members = true;
     if (key == NULL)
         return;
-    write_string(key, strlen(key));
+    write_string(key);
     putchar(':');
 }
 
@@ -82,7 +82,7 @@ void cli_json_end(void)
 void cli_json_text(const char *key, const char *text)
 {
     member(key);
-    write_string(text, strlen(text));
+    write_string(text);
 }
 
 void cli_json_number(const char *key, int64_t number)

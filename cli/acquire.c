@@ -15,24 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PID_MAX = 0x400000, NOT_GIVEN = -1 };
+enum { PID_MAX = 0x400000 };
 
 static struct {
-    int64_t wait_ms;
-    bool no_wait;
-    int64_t ttl_ms;
-    int64_t cap_ms;
-    int64_t at_least_ms;
-    bool fence;
     bool json;
-    struct cli_number process;  /* 0: none */
-    int signal;                 /* sent to it when the lock is lost; 0: none */
-    struct cli_number conflict; /* exit status if the lock is not acquired */
-} wanted = {.wait_ms = REDLOCK_FOREVER,
-            .ttl_ms = NOT_GIVEN,
-            .cap_ms = NOT_GIVEN,
-            .process = {0, 1, PID_MAX},
-            .conflict = {CLI_NOT_OBTAINED, 0, 255}};
+    struct cli_number process; /* 0: none */
+    int signal;                /* sent to it when the lock is lost; 0: none */
+} wanted = {.process = {0, 1, PID_MAX}};
 
 static const struct {
     const char *name;
@@ -54,21 +43,16 @@ static bool take_signal(const char *value)
     return false;
 }
 
-/* The options for this process and for a keeper. This process does not renew the lock, because it ends. */
-static void read_options(struct cli_acquire *acquire, redlock_acquire_options *keeping)
+/* The options for a keeper. This process does not renew the lock, because it ends. */
+static redlock_acquire_options split_options(struct cli_acquire *how)
 {
-    *keeping = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
-    keeping->ttl_ms = (uint32_t)wanted.ttl_ms;
-    keeping->cap_ms = wanted.cap_ms == NOT_GIVEN ? 0 : (uint32_t)wanted.cap_ms;
-    keeping->at_least_ms = (uint32_t)wanted.at_least_ms;
-    keeping->all_answers = 1; /* otherwise the next process' release could overtake a late grant */
-    acquire->options = *keeping;
-    acquire->options.cap_ms = acquire->options.at_least_ms = 0;
-    acquire->options.fence = wanted.fence;
-    acquire->options.no_renewal = 1;
-    acquire->wait_ms = wanted.no_wait ? 0 : wanted.wait_ms;
-    acquire->insists = wanted.wait_ms != REDLOCK_FOREVER;
-    acquire->skips = wanted.conflict.value == 0;
+    how->options.all_answers = 1; /* otherwise the next process' release could overtake a late grant */
+    redlock_acquire_options keeping = how->options;
+    keeping.fence = 0;
+    keeping.wait_ms = 0;
+    how->options.cap_ms = how->options.at_least_ms = 0;
+    how->options.no_renewal = 1;
+    return keeping;
 }
 
 /* --- Output --- */
@@ -77,7 +61,7 @@ static void print(const char *resource, const redlock_lock *lock, const redlock_
 {
     uint64_t fence = redlock_lock_fence(lock);
 
-    if (!wanted.json && wanted.fence)
+    if (!wanted.json && cli_given.fence)
         printf("%s %" PRIu64 "\n", redlock_lock_token(lock), fence);
     else if (!wanted.json)
         printf("%s\n", redlock_lock_token(lock));
@@ -86,7 +70,7 @@ static void print(const char *resource, const redlock_lock *lock, const redlock_
     cli_json_object(NULL);
     cli_json_escaped("resource", resource);
     cli_json_text("token", redlock_lock_token(lock));
-    if (wanted.fence)
+    if (cli_given.fence)
         cli_json_number("fence", (int64_t)fence);
     cli_json_number("validity_ms", redlock_validity_ms(lock));
     cli_json_number("nodes", result->nodes);
@@ -128,7 +112,7 @@ static int acquire(const char *resource, struct cli_acquire *how, struct cli_kee
     redlock_client *client;
     redlock_lock *lock;
     redlock_result result;
-    int status = cli_connect_to_leave(&client);
+    int status = cli_connect(&client, true);
 
     if (status == CLI_OK)
         status = cli_acquire(client, how, &lock, &result);
@@ -137,7 +121,7 @@ static int acquire(const char *resource, struct cli_acquire *how, struct cli_kee
     else if (cli_keeper_has_ended(keeper))
         status = CLI_SYSTEM;
     else if (status == CLI_NOT_OBTAINED)
-        status = (int)wanted.conflict.value;
+        status = (int)cli_given.conflict.value;
     cli_close(&client);
     return status;
 }
@@ -151,46 +135,30 @@ static int check(const struct cli_arguments *arguments)
         return cli_misused("one resource only: use redlock run for a lock on several");
     if (!cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
-    if (wanted.wait_ms != REDLOCK_FOREVER && wanted.no_wait)
-        return cli_misused("--wait and --no-wait contradict each other");
-    if (wanted.cap_ms != NOT_GIVEN && wanted.process.value == 0)
+    if (cli_given.cap_ms != CLI_NOT_GIVEN && wanted.process.value == 0)
         return cli_misused("--cap limits the renewal: it needs --for PID");
-    if (wanted.at_least_ms > 0 && wanted.process.value == 0)
+    if (cli_given.at_least_ms > 0 && wanted.process.value == 0)
         return cli_misused("--at-least delays the end of the lock when the process ends: it needs --for PID");
     if (wanted.signal != 0 && wanted.process.value == 0)
         return cli_misused("--loss-signal needs --for PID, the process that gets the signal");
     return CLI_OK;
 }
 
-static int settle_times(const struct cli_settings *settings)
-{
-    if (wanted.ttl_ms == NOT_GIVEN)
-        wanted.ttl_ms = settings->options.ttl_ms;
-    if (!cli_ttl_fits(settings, wanted.ttl_ms) || !cli_at_least_fits(settings, wanted.at_least_ms))
-        return CLI_USAGE;
-    return wanted.cap_ms == NOT_GIVEN || cli_cap_fits(wanted.cap_ms, wanted.ttl_ms) ? CLI_OK : CLI_USAGE;
-}
-
 static int run(const struct cli_arguments *arguments)
 {
     struct cli_acquire how = {.resource = arguments->words[0]};
     struct cli_keeper keeper = {.link = -1};
-    redlock_acquire_options keeping;
     int status = check(arguments);
 
     if (status != CLI_OK)
         return status;
     cli_settings_label(wanted.process.value > 0 ? (pid_t)wanted.process.value : getppid(),
-                       NULL); /* this process exits */
-    const struct cli_settings *settings =
-        cli_settings_get(&status); /* before the keeper is forked, which needs them too */
-    if (settings == NULL)
-        return status;
-    status = settle_times(settings);
+                       NULL);           /* this process exits */
+    status = cli_acquire_prepare(&how); /* before the keeper is forked, which needs the settings too */
     if (status != CLI_OK)
         return status;
-    read_options(&how, &keeping);
-    cli_outlive_readers();
+    redlock_acquire_options keeping = split_options(&how);
+    signal(SIGPIPE, SIG_IGN); /* an operation on the nodes must finish even if standard error is closed */
     if (wanted.process.value > 0)
         status = cli_keeper_start((pid_t)wanted.process.value, wanted.signal, how.resource, &keeping, &keeper);
     if (status == CLI_OK)
@@ -201,19 +169,15 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held",
-     .duration_ms = &wanted.wait_ms},
-    {'n', "no-wait", NULL, "do not wait: give up if the lock is held", .flag = &wanted.no_wait},
-    {0, "ttl", "TIME", "the lock's ttl, unless it is extended (10s)", .duration_ms = &wanted.ttl_ms},
+    CLI_WAIT_OPTIONS,
+    {0, "ttl", "TIME", "the lock's ttl, unless it is extended (10s)", .duration_ms = &cli_given.ttl_ms},
     {0, "for", "PID", "renew the lock in the background until this process ends", .number = &wanted.process},
     {0, "cap", "TIME", "with --for: hold the lock for at most this long, from the ttl to 49d",
-     .duration_ms = &wanted.cap_ms},
+     .duration_ms = &cli_given.cap_ms},
     {0, "at-least", "TIME", "with --for: no other client gets the lock before this long after the acquire",
-     .duration_ms = &wanted.at_least_ms},
+     .duration_ms = &cli_given.at_least_ms},
     {0, "loss-signal", "SIGNAL", "with --for: send this to the process when the lock is lost", .take = take_signal},
-    {0, "fence", NULL, "write a fencing token after the token: larger with each acquire", .flag = &wanted.fence},
-    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently",
-     .number = &wanted.conflict},
+    {0, "fence", NULL, "write a fencing token after the token: larger with each acquire", .flag = &cli_given.fence},
     {'q', "quiet", NULL, "no line about a held lock or a wait; errors only", .flag = &cli_is_quiet},
     {0, "json", NULL, "write an object, with the token and the remaining validity", .flag = &wanted.json},
     {0},

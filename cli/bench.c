@@ -512,7 +512,6 @@ static void write_bench(struct bench *bench)
 static int run(const struct cli_arguments *arguments)
 {
     static struct bench bench = {.prefix = "redlock-bench", .options = REDLOCK_ACQUIRE_OPTIONS_INIT}; /* large */
-    int status;
 
     if (arguments->count > 1)
         return cli_misused("at most one resource: the beginning of the names to lock");
@@ -524,15 +523,15 @@ static int run(const struct cli_arguments *arguments)
         return cli_misused("the resource's name must have at most %d bytes here", REDLOCK_RESOURCE_MAX - SUFFIX_MAX);
     if (time_ms < LEAST_MS || time_ms > MOST_MS)
         return cli_misused("--time must be from 1 s to 1 min");
-    const struct cli_settings *settings = cli_settings_get(&status);
-    if (settings == NULL)
+    int status = cli_settings_load();
+    if (status != CLI_OK)
         return status;
-    bench.options.ttl_ms = settings->options.ttl_ms;
+    bench.options.ttl_ms = cli_settings.options.ttl_ms;
     bench.options.no_renewal = 1;
-    status = cli_connect(&bench.client);
+    status = cli_connect(&bench.client, false);
     cli_interrupts_catch();
     if (status == CLI_OK)
-        status = measure(&bench, 2 * (int64_t)settings->options.connect_timeout_ms + 1000); /* two attempts */
+        status = measure(&bench, 2 * (int64_t)cli_settings.options.connect_timeout_ms + 1000); /* two attempts */
     if (bench.acquire.count > 0) {
         evaluate(&bench);
         (json ? write_bench : print_bench)(&bench);

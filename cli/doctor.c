@@ -219,10 +219,8 @@ static int diagnose(redlock_client *client, const char *resource)
 {
     static struct cli_diagnosis diagnosis; /* large */
     redlock_result result;
-    int status;
 
-    const struct cli_settings *settings = cli_settings_get(&status);
-    cli_diagnose(client, settings->nodes, &settings->options, resource, &diagnosis, &result);
+    cli_diagnose(client, cli_settings.nodes, &cli_settings.options, resource, &diagnosis, &result);
     cli_explain_result("inspection", &result);
     if (result.nodes == 0)
         return cli_fail(cli_exit_of(&result), "%s", redlock_result_text(&result));
@@ -242,7 +240,7 @@ static int run(const struct cli_arguments *arguments)
     if (arguments->count == 1 && !cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
     const char *resource = arguments->count == 1 ? arguments->words[0] : "redlock-doctor";
-    int status = cli_connect(&client);
+    int status = cli_connect(&client, false);
     if (status == CLI_OK)
         status = diagnose(client, resource);
     cli_close(&client);

@@ -120,7 +120,7 @@ static void keep(const char *resource, const redlock_acquire_options *options, c
     redlock_result result = {.text = "the keeper cannot create a client"};
     struct cli_keeper_watchdog watchdog;
     int lost = -1;
-    int status = cli_connect(&client);
+    int status = cli_connect(&client, false);
 
     if (status == CLI_OK && redlock_adopt(client, resource, options, token, &lock, &result) != REDLOCK_OK)
         status = cli_exit_of(&result);

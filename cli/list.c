@@ -1,7 +1,6 @@
 /* redlock list: shows every lock of the deployment. It reads the nodes one after the other, and counts which locks a
  * majority of them has. */
 #include "command.h"
-#include "duration.h"
 #include "json.h"
 #include "message.h"
 #include "screen.h"
@@ -166,7 +165,7 @@ static void print_lock(const struct entry *lock)
 {
     redlock_holder holder;
     char text[CLI_HOLDER_SIZE];
-    char left[CLI_DURATION_SIZE];
+    char left[CLI_LEFT_SIZE];
 
     redlock_holder_read(lock->token, &holder);
     cli_print(CLI_BRIGHT, 0, "'");
@@ -179,10 +178,7 @@ static void print_lock(const struct entry *lock)
     printf("%s", *holder.label != '\0' ? cli_holder_text(&holder, text) : "");
     if (*holder.label == '\0')
         printf(" by token %s", lock->token);
-    if (lock->left_ms == REDLOCK_STATE_NO_EXPIRY)
-        printf(", without an expiry");
-    else
-        printf(", for %s unless extended", cli_duration_text(lock->left_ms, left));
+    printf("%s", cli_left_text(lock->left_ms, "extended", left));
     if (lock->waiters > 0)
         printf("; %" PRId32 " waiting", lock->waiters);
     putchar('\n');
@@ -262,7 +258,7 @@ static int run(const struct cli_arguments *arguments)
     const char *pattern = arguments->count == 1 ? arguments->words[0] : "*";
     if (*pattern == '\0' || strlen(pattern) > REDLOCK_RESOURCE_MAX)
         return cli_misused("a pattern has 1 to %d bytes", REDLOCK_RESOURCE_MAX);
-    int status = cli_connect(&client);
+    int status = cli_connect(&client, false);
     if (status == CLI_OK)
         status = list(client, pattern);
     cli_close(&client);

@@ -1,5 +1,7 @@
 #include "message.h"
 
+#include "duration.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -21,43 +23,19 @@ void cli_message_command(const char *command)
     command_name = command;
 }
 
-enum { SHOWN_MOST = 16 }; /* bytes of an escaped character, which has up to four bytes */
-
-size_t cli_character_size(const unsigned char *bytes, size_t size)
-{
-    unsigned char first = bytes[0];
-    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-
-    if (length > size)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
-    if ((first == 0xe0 && bytes[1] < 0xa0) || (first == 0xed && bytes[1] > 0x9f) ||
-        (first == 0xf0 && bytes[1] < 0x90) || (first == 0xf4 && bytes[1] > 0x8f))
-        return 0;
-    return length;
-}
-
-/* Includes those above ASCII: terminals execute them. */
-static bool is_control(const unsigned char *text, size_t size)
-{
-    return (size == 1 && (text[0] < 0x20 || text[0] == 0x7f)) || (size == 2 && text[0] == 0xc2 && text[1] < 0xa0);
-}
-
-/* Copies text so that no byte of it can command a terminal; returns the length. */
+/* Copies text so that no byte of it can command a terminal; returns the length. What redlock_escape() has written into it
+ * is not escaped again: each backslash is copied alone. */
 static size_t show_bytes(const char *text, char *shown, size_t size)
 {
     size_t length = 0;
+    bool fits = true;
 
-    while (*text != '\0' && length + SHOWN_MOST < size) {
-        const unsigned char *bytes = (const unsigned char *)text;
-        size_t count = cli_character_size(bytes, strnlen(text, 4));
-        bool escaped = count == 0 || is_control(bytes, count);
-        for (count = count > 0 ? count : 1; count > 0; count--, text++)
-            length += (size_t)snprintf(shown + length, size - length, escaped ? "\\x%02x" : "%c", (unsigned char)*text);
+    for (shown[0] = '\0'; *text != '\0' && fits;) {
+        size_t part = *text == '\\' ? 1 : strcspn(text, "\\");
+        fits = redlock_escape(text, part, shown + length, size - length) <= size - length;
+        length += strlen(shown + length);
+        text += part;
     }
-    shown[length] = '\0';
     return length;
 }
 
@@ -101,16 +79,6 @@ void cli_say(const char *format, ...)
     va_start(arguments, format);
     say(format, arguments);
     va_end(arguments);
-}
-
-int cli_fail(int exit_status, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    say(format, arguments);
-    va_end(arguments);
-    return exit_status;
 }
 
 void cli_notice(const char *format, ...)
@@ -177,6 +145,17 @@ const char *cli_holder_text(const redlock_holder *holder, char buffer[CLI_HOLDER
         strftime(clock, sizeof(clock), since <= now && now - since < 12 * 60 * 60 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S",
                  &local);
     snprintf(buffer, CLI_HOLDER_SIZE, " by %s%s%s", holder->label, *clock != '\0' ? " since " : "", clock);
+    return buffer;
+}
+
+const char *cli_left_text(int64_t remaining_ms, const char *unless, char buffer[CLI_LEFT_SIZE])
+{
+    char left[CLI_DURATION_SIZE];
+
+    if (remaining_ms == REDLOCK_STATE_NO_EXPIRY)
+        snprintf(buffer, CLI_LEFT_SIZE, ", without an expiry");
+    else
+        snprintf(buffer, CLI_LEFT_SIZE, ", for %s unless %s", cli_duration_text(remaining_ms, left), unless);
     return buffer;
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Sets the command's name at the start of each line; static. NULL: none. */
 void cli_message_command(const char *command);
@@ -15,7 +16,7 @@ extern bool cli_is_verbose, cli_is_quiet;
 /* An error, or the loss of a lock. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; returns the exit status. */
-int cli_fail(int exit_status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define cli_fail(exit_status, ...) (cli_say(__VA_ARGS__), (exit_status))
 /* What the user may want to know, but has asked for: not with --quiet. */
 void cli_notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The system refused a descriptor: see errno. */
@@ -33,9 +34,9 @@ bool cli_is_live(void);
 enum { CLI_HOLDER_SIZE = REDLOCK_LABEL_SIZE + 40 };
 const char *cli_holder_text(const redlock_holder *holder, char buffer[CLI_HOLDER_SIZE]);
 
-/* How many bytes the UTF-8 character has that begins here; 0: it is none. As RFC 3629 has it: no overlong forms, no
- * surrogates, nothing beyond U+10FFFF. */
-size_t cli_character_size(const unsigned char *bytes, size_t size);
+/* ", for 9.3 s unless renewed", or ", without an expiry". Returns buffer. */
+enum { CLI_LEFT_SIZE = 64 };
+const char *cli_left_text(int64_t remaining_ms, const char *unless, char buffer[CLI_LEFT_SIZE]);
 
 /* An argument for a message: quoted, cut to fit, control bytes escaped. Returns buffer. */
 enum { CLI_QUOTED_SIZE = 128 };

@@ -16,125 +16,77 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
+enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000 };
 
-static struct {
-    int64_t wait_ms;
-    bool no_wait;
-    int64_t ttl_ms;
-    int64_t grace_ms;
-    int64_t cap_ms;
-    int64_t at_least_ms;
-    struct cli_number not_obtained;
-    bool fence;
-    bool shared;
-    bool leave;
-    struct cli_number permits; /* 0: it is no semaphore */
-    struct cli_number wanted;  /* 0: one */
-    const char *on_lost;
-} given = {.wait_ms = REDLOCK_FOREVER,
-           .ttl_ms = NOT_GIVEN,
-           .grace_ms = NOT_GIVEN,
-           .cap_ms = NOT_GIVEN,
-           .not_obtained = {CLI_NOT_OBTAINED, 0, 255},
-           .permits = {0, 1, REDLOCK_PERMITS_MAX},
-           .wanted = {0, 1, REDLOCK_PERMITS_MAX}};
+static struct cli_run made = {.grace_ms = CLI_NOT_GIVEN};
+static bool shared;
+static struct cli_number permits = {0, 1, REDLOCK_PERMITS_MAX}; /* 0: it is no semaphore */
+static struct cli_number wanted = {0, 1, REDLOCK_PERMITS_MAX};  /* 0: one */
 
 /* --- Checks of the options --- */
 
 /* Ending CMD takes time: without renewal it must have time to start, get SIGTERM, and end. */
-static bool settle_times(struct cli_run *run, const struct cli_settings *settings)
+static int settle_grace(void)
 {
-    int64_t ttl_ms = given.ttl_ms != NOT_GIVEN ? given.ttl_ms : settings->options.ttl_ms;
+    int64_t ttl_ms = made.acquire.options.ttl_ms;
     int64_t most_grace_ms = (ttl_ms - LEAST_BEYOND_GRACE_MS) / 2;
-    int64_t grace_ms = given.grace_ms != NOT_GIVEN ? given.grace_ms : USUAL_GRACE_MS;
     char ttl[CLI_DURATION_SIZE];
     char needed[CLI_DURATION_SIZE];
 
-    if (given.grace_ms == NOT_GIVEN && most_grace_ms < grace_ms)
-        grace_ms = most_grace_ms > 0 ? most_grace_ms : 0;
-    if (!cli_ttl_fits(settings, ttl_ms))
-        return false;
-    if (ttl_ms < 2 * grace_ms + LEAST_BEYOND_GRACE_MS) {
-        cli_say("a ttl of %s is too short for this grace: it must be at least 2 x grace + 1 s, that is %s",
-                cli_duration_exact(ttl_ms, ttl), cli_duration_exact(2 * grace_ms + LEAST_BEYOND_GRACE_MS, needed));
-        return false;
-    }
-    run->grace_ms = grace_ms;
-    run->acquire.options.ttl_ms = (uint32_t)ttl_ms;
-    run->acquire.options.minimum_validity_ms = (uint32_t)(grace_ms + CLI_RUN_LEAST_MS);
-    return true;
+    if (made.grace_ms == CLI_NOT_GIVEN && most_grace_ms < USUAL_GRACE_MS)
+        made.grace_ms = most_grace_ms > 0 ? most_grace_ms : 0;
+    else if (made.grace_ms == CLI_NOT_GIVEN)
+        made.grace_ms = USUAL_GRACE_MS;
+    int64_t needed_ms = 2 * made.grace_ms + LEAST_BEYOND_GRACE_MS;
+    if (ttl_ms < needed_ms)
+        return cli_fail(CLI_USAGE,
+                        "a ttl of %s is too short for this grace: it must be at least 2 x grace + 1 s, that is %s",
+                        cli_duration_exact(ttl_ms, ttl), cli_duration_exact(needed_ms, needed));
+    made.acquire.options.minimum_validity_ms = (uint32_t)(made.grace_ms + CLI_RUN_LEAST_MS);
+    return CLI_OK;
 }
 
-static bool settle_cap(struct cli_run *run)
+static int settle(const struct cli_arguments *arguments)
 {
-    if (given.cap_ms == NOT_GIVEN)
-        return true;
-    run->cap_ms = given.cap_ms;
-    run->acquire.options.cap_ms = (uint32_t)given.cap_ms;
-    return cli_cap_fits(given.cap_ms, run->acquire.options.ttl_ms);
-}
+    static redlock_name also[REDLOCK_RESOURCES_MAX]; /* the resources after the first */
+    redlock_acquire_options *options = &made.acquire.options;
+    int status = cli_acquire_prepare(&made.acquire);
 
-/* The resources after the first. */
-static redlock_name also[REDLOCK_RESOURCES_MAX];
-static size_t also_count;
-
-static bool settle(struct cli_run *run, const struct cli_settings *settings)
-{
-    redlock_acquire_options *options = &run->acquire.options;
-    *options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    if (status != CLI_OK)
+        return status;
+    made.acquire.resource = arguments->words[0];
+    made.command = arguments->command;
+    for (int i = 1; i < arguments->count; i++)
+        also[options->also_count++] = (redlock_name){arguments->words[i], 0};
     options->also = also;
-    options->also_count = also_count;
-    run->acquire.options.fence = given.fence;
-    run->acquire.options.shared = given.shared;
-    run->acquire.options.permits = (uint32_t)given.permits.value;
-    run->acquire.options.permits_wanted = (uint32_t)given.wanted.value;
-    run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
-    run->acquire.insists = given.wait_ms != REDLOCK_FOREVER;
-    run->acquire.skips = given.not_obtained.value == 0;
-    run->not_obtained = (int)given.not_obtained.value;
-    run->on_lost = given.on_lost;
-    run->leave = given.leave;
-    options->at_least_ms = (uint32_t)given.at_least_ms;
-    return settle_times(run, settings) && settle_cap(run) && cli_at_least_fits(settings, given.at_least_ms);
+    options->shared = shared;
+    options->permits = (uint32_t)permits.value;
+    options->permits_wanted = (uint32_t)wanted.value;
+    return settle_grace();
 }
 
-static bool take_resources(struct cli_run *run, const struct cli_arguments *arguments)
-{
-    for (int i = 0; i < (int)arguments->count; i++) {
-        if (!cli_resource_read(arguments->words[i]))
-            return false;
-        if (i > 0)
-            also[also_count++] = (redlock_name){arguments->words[i], 0};
-    }
-    run->acquire.resource = arguments->words[0];
-    run->command = arguments->command;
-    return true;
-}
-
-static bool take_words(struct cli_run *run, const struct cli_arguments *arguments)
+static int check(const struct cli_arguments *arguments)
 {
     if (arguments->count == 0)
-        cli_misused("a resource is needed: redlock run RESOURCE -- CMD");
-    else if (arguments->command == NULL)
-        cli_misused("the command must follow --: redlock run RESOURCE -- CMD");
-    else if (arguments->command[0] == NULL)
-        cli_misused("there is no command after --");
-    else if (given.no_wait && given.wait_ms != REDLOCK_FOREVER)
-        cli_misused("--wait and --no-wait contradict each other");
-    else if (arguments->count > REDLOCK_RESOURCES_MAX)
-        cli_misused("a lock has at most 64 resources");
-    else if (given.permits.value > 0 && (given.shared || given.fence || arguments->count > 1))
-        cli_misused("--permits cannot be combined with --shared, --fence or several resources");
-    else if (given.wanted.value > 0 && given.permits.value == 0)
-        cli_misused("--take needs --permits, the semaphore's number of permits");
-    else if (given.wanted.value > given.permits.value)
-        cli_misused("--take %ld is more than --permits %ld", given.wanted.value, given.permits.value);
-    else if (given.shared && given.fence)
-        cli_misused("--shared cannot be combined with --fence: a reader gets no fencing token");
-    else
-        return take_resources(run, arguments);
-    return false;
+        return cli_misused("a resource is needed: redlock run RESOURCE -- CMD");
+    if (arguments->command == NULL)
+        return cli_misused("the command must follow --: redlock run RESOURCE -- CMD");
+    if (arguments->command[0] == NULL)
+        return cli_misused("there is no command after --");
+    if (arguments->count > REDLOCK_RESOURCES_MAX)
+        return cli_misused("a lock has at most 64 resources");
+    if (permits.value > 0 && (shared || cli_given.fence || arguments->count > 1))
+        return cli_misused("--permits cannot be combined with --shared, --fence or several resources");
+    if (wanted.value > 0 && permits.value == 0)
+        return cli_misused("--take needs --permits, the semaphore's number of permits");
+    if (wanted.value > permits.value)
+        return cli_misused("--take %ld is more than --permits %ld", wanted.value, permits.value);
+    if (shared && cli_given.fence)
+        return cli_misused("--shared cannot be combined with --fence: a reader gets no fencing token");
+    for (int i = 0; i < arguments->count; i++)
+        if (!cli_resource_read(arguments->words[i]))
+            return CLI_USAGE;
+    return CLI_OK;
 }
 
 /* --- The processes --- */
@@ -174,17 +126,14 @@ static bool is_pipe(int descriptor)
 
 static int run(const struct cli_arguments *arguments)
 {
-    struct cli_run made = {0};
-    int status;
+    int status = check(arguments);
 
-    if (!take_words(&made, arguments))
-        return CLI_USAGE;
-    cli_settings_label(getpid(), made.command[0]);
-    const struct cli_settings *settings = cli_settings_get(&status);
-    if (settings == NULL)
+    if (status != CLI_OK)
         return status;
-    if (!settle(&made, settings))
-        return CLI_USAGE;
+    cli_settings_label(getpid(), arguments->command[0]);
+    status = settle(arguments);
+    if (status != CLI_OK)
+        return status;
     made.shared = mmap(NULL, sizeof(*made.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (made.shared == MAP_FAILED)
         return cli_fail(CLI_SYSTEM, "out of memory");
@@ -196,27 +145,21 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held",
-     .duration_ms = &given.wait_ms},
-    {'n', "no-wait", NULL, "do not wait: give up if the lock is held", .flag = &given.no_wait},
-    {0, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time", .flag = &given.fence},
-    {0, "shared", NULL, "as a reader: together with other readers, but not with a writer", .flag = &given.shared},
-    {0, "permits", "K", "the resource is a semaphore with K permits; the same K for all", .number = &given.permits},
-    {0, "take", "COUNT", "take this many of the semaphore's permits, all or none (1)", .number = &given.wanted},
+    CLI_WAIT_OPTIONS,
+    {0, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time", .flag = &cli_given.fence},
+    {0, "shared", NULL, "as a reader: together with other readers, but not with a writer", .flag = &shared},
+    {0, "permits", "K", "the resource is a semaphore with K permits; the same K for all", .number = &permits},
+    {0, "take", "COUNT", "take this many of the semaphore's permits, all or none (1)", .number = &wanted},
     {0, "ttl", "TIME", "the lock's ttl: how long it blocks others if this machine dies (10s)",
-     .duration_ms = &given.ttl_ms},
+     .duration_ms = &cli_given.ttl_ms},
     {0, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)",
-     .duration_ms = &given.grace_ms},
+     .duration_ms = &made.grace_ms},
     {0, "cap", "TIME", "hold the lock for at most this long, from the ttl to 49d; CMD is ended in time",
-     .duration_ms = &given.cap_ms},
+     .duration_ms = &cli_given.cap_ms},
     {0, "at-least", "TIME", "no other client gets the lock before this long after the acquire, up to max-ttl",
-     .duration_ms = &given.at_least_ms},
-    {0, "leave", NULL, "release the lock when CMD exits, and leave the processes that it started",
-     .flag = &given.leave},
-    {0, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended",
-     .text = &given.on_lost},
-    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently",
-     .number = &given.not_obtained},
+     .duration_ms = &cli_given.at_least_ms},
+    {0, "leave", NULL, "release the lock when CMD exits, and leave the processes that it started", .flag = &made.leave},
+    {0, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended", .text = &made.on_lost},
     {'q', "quiet", NULL, "no line about a held lock, a wait, or processes that are ended; errors only",
      .flag = &cli_is_quiet},
     {0},

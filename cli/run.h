@@ -36,8 +36,6 @@ struct cli_run {
     char **command;
     const char *on_lost; /* a shell command; NULL: none */
     int64_t grace_ms;
-    int64_t cap_ms;    /* 0: none */
-    int not_obtained;  /* exit status if the lock is not acquired: -E */
     bool leave;        /* the lock is released when CMD exits, and processes that it has left run on */
     int terminal;      /* the terminal, -1: none; CMD gets the foreground if we have it */
     bool in_pipeline;  /* CMD gets it when it first needs it: other programs of the job may read the terminal */

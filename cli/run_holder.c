@@ -290,8 +290,8 @@ static void say_ending(const struct holder *holder, const char *action)
 
     if (!is_ending(holder) && !holder->exited)
         cli_say("%s %s: the command %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted),
-                holder->run->cap_ms > 0 ? "ends, by --cap or because its renewal failed"
-                                        : "ends, because its renewal failed",
+                holder->run->acquire.options.cap_ms > 0 ? "ends, by --cap or because its renewal failed"
+                                                        : "ends, because its renewal failed",
                 action);
 }
 
@@ -495,7 +495,7 @@ static int hold(struct holder *holder)
     acquire.options.event = on_event;
     int status = cli_acquire(holder->client, &acquire, &holder->lock, &result);
     if (status != CLI_OK)
-        return status == CLI_NOT_OBTAINED ? holder->run->not_obtained : status;
+        return status == CLI_NOT_OBTAINED ? (int)cli_given.conflict.value : status;
     status = run_command(holder);
     return release(holder, status);
 }
@@ -511,7 +511,7 @@ _Noreturn void cli_run_hold(const struct cli_run *run, int front)
     cli_process_name_set("lock-holder");
     if (getppid() != run->front)
         _exit(CLI_SYSTEM);
-    int status = cli_connect(&holder.client);
+    int status = cli_connect(&holder.client, false);
     if (status == CLI_OK)
         status = hold(&holder);
     cli_close(&holder.client);

@@ -5,15 +5,18 @@
 #include "message.h"
 #include "moment.h"
 #include "settings.h"
-#include "waiting.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* --- Interrupts --- */
 
@@ -67,11 +70,6 @@ void cli_interrupts_block(void)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
-void cli_outlive_readers(void)
-{
-    signal(SIGPIPE, SIG_IGN);
-}
-
 int cli_interrupted(void)
 {
     return interrupt;
@@ -107,45 +105,33 @@ static void on_log(int level, const char *line, void *arg)
         cli_explain("%s", line);
 }
 
-static int refuse_settings(const struct cli_settings *settings, redlock_result *result)
+static int refuse_settings(redlock_result *result)
 {
     if (result->status != REDLOCK_INVALID)
         return cli_fail(CLI_SYSTEM, "%s", redlock_result_text(result));
-    cli_say("%s (nodes from %s%s%s)", redlock_result_text(result), settings->nodes_source,
-            *settings->config_path != '\0' ? "; config file " : "", settings->config_path);
+    cli_say("%s (nodes from %s%s%s)", redlock_result_text(result), cli_settings.nodes_source,
+            *cli_settings.config_path != '\0' ? "; config file " : "", cli_settings.config_path);
     return CLI_MISCONFIGURED;
 }
 
-static int connect_nodes(redlock_client **client, bool leave_locks)
+int cli_connect(redlock_client **client, bool leaves_locks)
 {
     redlock_result result;
-    int status;
-    const struct cli_settings *settings = cli_settings_get(&status);
+    int status = cli_settings_load();
 
     *client = NULL;
-    if (settings == NULL)
+    if (status != CLI_OK)
         return status;
-    if (settings->nodes == NULL) {
-        cli_say("no nodes are listed; use --nodes LIST, REDLOCK_NODES, or 'nodes =' in the config file");
-        return CLI_MISCONFIGURED;
-    }
-    redlock_options options = settings->options;
-    options.leave_locks = leave_locks;
+    if (cli_settings.nodes == NULL)
+        return cli_fail(CLI_MISCONFIGURED,
+                        "no nodes are listed; use --nodes LIST, REDLOCK_NODES, or 'nodes =' in the config file");
+    redlock_options options = cli_settings.options;
+    options.leave_locks = leaves_locks;
     options.log = on_log;
     options.log_level = cli_is_verbose ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_ERROR;
-    if (redlock_connect(settings->nodes, &options, client, &result) != REDLOCK_OK)
-        return refuse_settings(settings, &result);
+    if (redlock_connect(cli_settings.nodes, &options, client, &result) != REDLOCK_OK)
+        return refuse_settings(&result);
     return CLI_OK;
-}
-
-int cli_connect(redlock_client **client)
-{
-    return connect_nodes(client, false);
-}
-
-int cli_connect_to_leave(redlock_client **client)
-{
-    return connect_nodes(client, true);
 }
 
 void cli_close(redlock_client **client)
@@ -164,23 +150,81 @@ bool cli_quarantine_ends(const redlock_node_status *node)
     return node->quarantine_ms > 0 && (node->findings & (REDLOCK_FINDINGS_UNFIT | REDLOCK_FINDING_FULL)) == 0;
 }
 
-/* Reads the clock first: in the other order the end would be too late by the time between the two. */
 int64_t cli_end_of_validity(const redlock_lock *lock)
 {
-    int64_t now = cli_now_ms();
-    int64_t validity_ms = redlock_validity_ms(lock);
+    return redlock_valid_until_ns(lock) / 1000000;
+}
 
-    return validity_ms > 0 ? now + validity_ms : 0;
+/* --- What run and acquire share --- */
+
+struct cli_given cli_given = {.wait_ms = REDLOCK_FOREVER,
+                              .ttl_ms = CLI_NOT_GIVEN,
+                              .cap_ms = CLI_NOT_GIVEN,
+                              .conflict = {CLI_NOT_OBTAINED, 0, 255}};
+
+static bool cap_fits(int64_t cap_ms, int64_t ttl_ms)
+{
+    char ttl[CLI_DURATION_SIZE];
+
+    if (cap_ms >= ttl_ms && cap_ms <= UINT32_MAX)
+        return true;
+    cli_say("--cap must be at least the ttl, that is %s, and at most 49 days", cli_duration_exact(ttl_ms, ttl));
+    return false;
+}
+
+static bool at_least_fits(int64_t at_least_ms)
+{
+    bool guarded = cli_settings.options.guard != 0;
+    int64_t most = guarded ? cli_settings.options.max_ttl_ms : CLI_TTL_MOST_MS;
+    char bound[CLI_DURATION_SIZE];
+
+    if (at_least_ms <= most)
+        return true;
+    cli_say("--at-least must be from 0 to %s%s", cli_duration_exact(most, bound),
+            guarded ? ", the deployment's max-ttl; for more raise max-ttl in the config file of every machine" : "");
+    return false;
+}
+
+int cli_acquire_prepare(struct cli_acquire *how)
+{
+    const struct cli_given *given = &cli_given;
+    int status = cli_settings_load();
+    int64_t ttl_ms = given->ttl_ms != CLI_NOT_GIVEN ? given->ttl_ms : cli_settings.options.ttl_ms;
+    int64_t cap_ms = given->cap_ms != CLI_NOT_GIVEN ? given->cap_ms : 0;
+
+    if (status != CLI_OK)
+        return status;
+    if (given->no_wait && given->wait_ms != REDLOCK_FOREVER)
+        return cli_misused("--wait and --no-wait contradict each other");
+    if (!cli_ttl_fits(ttl_ms, "") || (given->cap_ms != CLI_NOT_GIVEN && !cap_fits(cap_ms, ttl_ms)) ||
+        !at_least_fits(given->at_least_ms))
+        return CLI_USAGE;
+    how->options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    how->options.ttl_ms = (uint32_t)ttl_ms;
+    how->options.cap_ms = (uint32_t)cap_ms;
+    how->options.at_least_ms = (uint32_t)given->at_least_ms;
+    how->options.fence = given->fence;
+    how->options.wait_ms = given->no_wait ? 0 : given->wait_ms;
+    return CLI_OK;
+}
+
+/* A lock that is held is no news. */
+static bool skips(void)
+{
+    return cli_given.conflict.value == 0;
 }
 
 /* --- Several resources --- */
+
+enum { NAMES_SIZE = 2 * CLI_QUOTED_SIZE };
 
 static const char *resource_at(const struct cli_acquire *how, size_t index)
 {
     return index == 0 ? how->resource : how->options.also[index - 1].bytes;
 }
 
-const char *cli_acquire_names(const struct cli_acquire *how, char buffer[CLI_NAMES_SIZE])
+/* "'a'", "'a' and 'b'" or "'a' and 3 more", for messages. Returns buffer. */
+static const char *names_of(const struct cli_acquire *how, char buffer[NAMES_SIZE])
 {
     char first[CLI_QUOTED_SIZE];
     char second[CLI_QUOTED_SIZE];
@@ -188,11 +232,11 @@ const char *cli_acquire_names(const struct cli_acquire *how, char buffer[CLI_NAM
 
     cli_quote(how->resource, first);
     if (others == 0)
-        snprintf(buffer, CLI_NAMES_SIZE, "%s", first);
+        snprintf(buffer, NAMES_SIZE, "%s", first);
     else if (others == 1)
-        snprintf(buffer, CLI_NAMES_SIZE, "%s and %s", first, cli_quote(resource_at(how, 1), second));
+        snprintf(buffer, NAMES_SIZE, "%s and %s", first, cli_quote(resource_at(how, 1), second));
     else
-        snprintf(buffer, CLI_NAMES_SIZE, "%s and %zu more", first, others);
+        snprintf(buffer, NAMES_SIZE, "%s and %zu more", first, others);
     return buffer;
 }
 
@@ -201,7 +245,8 @@ static bool is_free(const redlock_state *state, const redlock_result *result)
     return !state->locked && state->free_nodes >= result->quorum;
 }
 
-const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquire *how, redlock_state *state,
+/* Queries the nodes for the first resource that is not free, or the first of all. state, result: of that resource. */
+static const char *find_obstacle(redlock_client *client, const struct cli_acquire *how, redlock_state *state,
                                  redlock_result *result)
 {
     for (size_t i = 0; i <= how->options.also_count; i++)
@@ -210,6 +255,157 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
     if (how->options.also_count > 0)
         redlock_query(client, how->resource, 0, NULL, state, result);
     return how->resource;
+}
+
+/* --- The wait: a status line on a terminal, otherwise a line when it begins; and one at its end --- */
+
+/* A wait that is over at once is not worth a line. */
+enum { SECOND_MS = 1000, WORTH_A_LINE_MS = 500 };
+
+struct waiting {
+    redlock_client *client;
+    const struct cli_acquire *how;
+    int64_t wait_ms;
+    int64_t began_ms;
+    pthread_t thread;
+    int over;  /* readable when the wait is over */
+    bool said; /* in a line, without a terminal */
+};
+
+/* The keys are free on a majority, but some nodes grant no lock, for example in quarantine: the first one's reason. */
+static void describe_nodes(redlock_client *client, const redlock_state *state, char *text, size_t size)
+{
+    redlock_node_status node, first;
+    uint32_t nodes = redlock_nodes(client), out = 0;
+
+    for (uint32_t i = 0; i < nodes; i++)
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && node.usable == 0 && out++ == 0)
+            first = node;
+    if (out == 0)
+        snprintf(text, size, "held on %u of %u nodes, free on %u", state->locked_nodes, nodes, state->free_nodes);
+    else
+        snprintf(text, size, "not held, but %u of %u nodes grant no lock: %s: %s", out, nodes, first.name,
+                 *first.objection != '\0' ? first.objection : first.error);
+}
+
+/* For several resources, describes the one that is not free. */
+static void describe_obstacle(redlock_client *client, const struct cli_acquire *how, char *text, size_t size)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    char left[CLI_LEFT_SIZE];
+    char holder[CLI_HOLDER_SIZE];
+    redlock_state state;
+    redlock_result result;
+
+    const char *resource = find_obstacle(client, how, &state, &result);
+    if (how->options.also_count > 0) {
+        int length = snprintf(text, size, "%s ", cli_quote(resource, quoted));
+        text += length;
+        size -= (size_t)length;
+    }
+    cli_holder_text(&state.holder, holder);
+    if (result.status != REDLOCK_OK)
+        snprintf(text, size, "%s", redlock_result_text(&result));
+    else if (state.locked)
+        snprintf(text, size, "held%s on %u of %u nodes%s", holder, state.locked_nodes, result.nodes,
+                 cli_left_text(state.remaining_ms, "renewed", left));
+    else if (state.permits_taken > 0)
+        snprintf(text, size, "%u permits are taken", state.permits_taken);
+    else
+        describe_nodes(client, &state, text, size);
+}
+
+static void draw(struct waiting *waiting)
+{
+    char names[NAMES_SIZE];
+    char left[CLI_DURATION_SIZE];
+    char holder[1024];
+    int64_t left_ms = waiting->wait_ms - (cli_now_ms() - waiting->began_ms);
+    void (*print)(const char *format, ...) = cli_is_live() ? cli_live : cli_notice;
+
+    if (waiting->said)
+        return;
+    waiting->said = !cli_is_live();
+    describe_obstacle(waiting->client, waiting->how, holder, sizeof(holder));
+    if (waiting->wait_ms == REDLOCK_FOREVER)
+        print("waiting for %s: %s; no limit", names_of(waiting->how, names), holder);
+    else
+        print("waiting for %s: %s; %s left to wait", names_of(waiting->how, names), holder,
+              cli_duration_text(left_ms > 0 ? left_ms : 0, left));
+}
+
+/* True: the wait is over. */
+static bool pause_for(const struct waiting *waiting, int pause_ms)
+{
+    struct pollfd over = {.fd = waiting->over, .events = POLLIN};
+
+    return poll(&over, 1, pause_ms) != 0;
+}
+
+static void *show(void *arg)
+{
+    struct waiting *waiting = arg;
+
+    bool over = !cli_is_live() && pause_for(waiting, WORTH_A_LINE_MS);
+
+    while (!over) {
+        draw(waiting);
+        over = pause_for(waiting, SECOND_MS);
+    }
+    return NULL;
+}
+
+/* Signals go to the thread that waits. */
+static bool start_thread(struct waiting *waiting)
+{
+    sigset_t all;
+    sigset_t before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&waiting->thread, NULL, show, waiting) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* Shows it until waiting_hide(); wait_ms: the longest wait, or REDLOCK_FOREVER; said: a line has told that it begins.
+ * NULL: nothing is shown. A thread uses the client and `how` meanwhile. */
+static struct waiting *waiting_show(redlock_client *client, const struct cli_acquire *how, int64_t wait_ms, bool said)
+{
+    struct waiting *waiting;
+
+    if ((skips() && !cli_is_live()) || (waiting = calloc(1, sizeof(*waiting))) == NULL)
+        return NULL;
+    *waiting = (struct waiting){.client = client,
+                                .how = how,
+                                .wait_ms = wait_ms,
+                                .began_ms = cli_now_ms(),
+                                .over = eventfd(0, EFD_CLOEXEC),
+                                .said = said && !cli_is_live()};
+    if (waiting->over >= 0 && start_thread(waiting))
+        return waiting;
+    if (waiting->over >= 0)
+        close(waiting->over);
+    free(waiting);
+    return NULL;
+}
+
+/* Erases it; NULL does nothing. */
+static void waiting_hide(struct waiting *waiting, bool acquired)
+{
+    char names[NAMES_SIZE];
+    char waited[CLI_DURATION_SIZE];
+
+    if (waiting == NULL)
+        return;
+    eventfd_write(waiting->over, 1);
+    pthread_join(waiting->thread, NULL);
+    close(waiting->over);
+    cli_live("%s", "");
+    if (acquired && cli_now_ms() - waiting->began_ms >= WORTH_A_LINE_MS)
+        cli_notice("%s acquired after %s", names_of(waiting->how, names),
+                   cli_duration_text(cli_now_ms() - waiting->began_ms, waited));
+    free(waiting);
 }
 
 /* --- One acquire --- */
@@ -228,14 +424,14 @@ static bool may_recover(redlock_client *client, const redlock_result *result)
 
 static bool is_worth_waiting(redlock_client *client, const struct cli_acquire *how, const redlock_result *result)
 {
-    if (how->wait_ms == 0)
+    if (how->options.wait_ms == 0)
         return false;
     if (result->status == REDLOCK_HELD)
         return true;
     if (result->status != REDLOCK_NO_QUORUM && result->status != REDLOCK_TOO_SLOW &&
         result->status != REDLOCK_TIMED_OUT)
         return false;
-    return how->insists || may_recover(client, result);
+    return cli_given.wait_ms != REDLOCK_FOREVER || may_recover(client, result);
 }
 
 enum { HINT_SIZE = CLI_QUOTED_SIZE + 64 };
@@ -248,7 +444,7 @@ static void name_obstacle(redlock_client *client, const struct cli_acquire *how,
     redlock_result look;
 
     *hint = '\0';
-    const char *resource = cli_acquire_obstacle(client, how, &state, &look);
+    const char *resource = find_obstacle(client, how, &state, &look);
     if (look.status == REDLOCK_OK && strcmp(state.holder.token, "(not a string)") == 0)
         snprintf(hint, HINT_SIZE, "; %s is not a lock: its key holds other data", cli_quote(resource, quoted));
     else if (how->options.also_count > 0 && look.status == REDLOCK_OK && !is_free(&state, &look))
@@ -285,7 +481,7 @@ static bool is_our_parents(redlock_client *client, const struct cli_acquire *how
 
     if (result->status != REDLOCK_HELD || token == NULL || name == NULL)
         return false;
-    const char *resource = cli_acquire_obstacle(client, how, &state, &look);
+    const char *resource = find_obstacle(client, how, &state, &look);
     if (look.status != REDLOCK_OK)
         return false;
     if (strcmp(state.holder.token, token) == 0)
@@ -313,14 +509,14 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
     name_remedy(client, CLI_OK, hint);
     if (result->status != REDLOCK_HELD)
         cli_notice("waiting: %s%s", redlock_result_text(result), hint);
-    options->wait_ms = how->wait_ms;
-    if (how->wait_ms > 0) {
-        int64_t left_ms = how->wait_ms - (cli_now_ms() - began_ms);
+    options->wait_ms = how->options.wait_ms;
+    if (how->options.wait_ms > 0) {
+        int64_t left_ms = how->options.wait_ms - (cli_now_ms() - began_ms);
         options->wait_ms = left_ms > 0 ? left_ms : 1;
     }
-    struct cli_waiting *waiting = cli_waiting_show(client, how, options->wait_ms, result->status != REDLOCK_HELD);
+    struct waiting *waiting = waiting_show(client, how, options->wait_ms, result->status != REDLOCK_HELD);
     status = redlock_acquire(client, how->resource, options, lock, result);
-    cli_waiting_hide(waiting, status == REDLOCK_OK);
+    waiting_hide(waiting, status == REDLOCK_OK);
     cli_explain("after waiting: %s", redlock_result_text(result));
     return status;
 }
@@ -335,16 +531,16 @@ static bool lacks_descriptors(const redlock_result *result)
 
 static int explain_failure(redlock_client *client, const struct cli_acquire *how, redlock_result *result)
 {
-    char names[CLI_NAMES_SIZE];
+    char names[NAMES_SIZE];
     char hint[HINT_SIZE];
     int status = cli_exit_of(result);
 
     if (result->status == REDLOCK_CANCELLED)
         return status;
-    if (status == CLI_NOT_OBTAINED && how->skips)
+    if (status == CLI_NOT_OBTAINED && skips())
         return status;
     if (status == CLI_NO_QUORUM && lacks_descriptors(result)) {
-        cli_say("%s not acquired: %s; raise the limit of open files (ulimit -n)", cli_acquire_names(how, names),
+        cli_say("%s not acquired: %s; raise the limit of open files (ulimit -n)", names_of(how, names),
                 redlock_result_text(result));
         return CLI_SYSTEM;
     }
@@ -353,7 +549,7 @@ static int explain_failure(redlock_client *client, const struct cli_acquire *how
         name_obstacle(client, how, hint);
     else if (strstr(redlock_result_text(result), "; redlock doctor ") == NULL)
         name_remedy(client, status, hint);
-    (status == CLI_NOT_OBTAINED ? cli_notice : cli_say)("%s not acquired: %s%s", cli_acquire_names(how, names),
+    (status == CLI_NOT_OBTAINED ? cli_notice : cli_say)("%s not acquired: %s%s", names_of(how, names),
                                                         redlock_result_text(result), hint);
     return status;
 }
@@ -363,7 +559,7 @@ static void warn_of_timeout(const struct cli_acquire *how)
 {
     int64_t timeout_ms;
 
-    if (cli_overrides.timeout != NULL && how->wait_ms == REDLOCK_FOREVER &&
+    if (cli_overrides.timeout != NULL && how->options.wait_ms == REDLOCK_FOREVER &&
         cli_take_duration("timeout", cli_overrides.timeout, &timeout_ms) && timeout_ms >= 1000)
         cli_notice("--timeout %s is a node's reply timeout; --wait limits the wait for the lock",
                    cli_overrides.timeout);
@@ -373,7 +569,7 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
 {
     redlock_acquire_options options = how->options;
     redlock_cancellation *own;
-    char names[CLI_NAMES_SIZE];
+    char names[NAMES_SIZE];
 
     *lock = NULL;
     warn_of_timeout(how);
@@ -393,5 +589,5 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
         CLI_USAGE,
         "%s is held by the redlock run that started this command, which waits for its end: leave out this inner "
         "redlock, or use another resource",
-        cli_acquire_names(how, names));
+        names_of(how, names));
 }

@@ -2,6 +2,7 @@
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
+#include "command.h"
 #include "message.h"
 
 #include <redlock/redlock.h>
@@ -10,11 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Creates a client from the settings (blocking API). CLI_OK, or the exit status after a message. */
-int cli_connect(redlock_client **client);
-
-/* The same, for a client that leaves its locks on the nodes when it is closed. */
-int cli_connect_to_leave(redlock_client **client);
+/* Creates a client from the settings (blocking API), which leaves its locks on the nodes when it is closed, or releases
+ * them. CLI_OK, or the exit status after a message. */
+int cli_connect(redlock_client **client, bool leaves_locks);
 
 /* Closes it; with --verbose prints the unconfirmed requests. *client may be NULL. */
 void cli_close(redlock_client **client);
@@ -22,40 +21,51 @@ void cli_close(redlock_client **client);
 /* Whether the node is in quarantine, and grants locks when that ends, by itself or by redlock trust. */
 bool cli_quarantine_ends(const redlock_node_status *node);
 
+/* The options that run and acquire share, as the command line gives them; and the rows of their tables that are alike. */
+enum { CLI_NOT_GIVEN = -1 };
+struct cli_given {
+    int64_t wait_ms; /* REDLOCK_FOREVER: not given; otherwise it also waits while too few nodes are reachable */
+    bool no_wait;
+    int64_t ttl_ms;
+    int64_t cap_ms;
+    int64_t at_least_ms;
+    bool fence;
+    struct cli_number conflict; /* exit status if the lock is not acquired; 0: that is no news, say nothing about it */
+};
+extern struct cli_given cli_given;
+/* clang-format off */
+#define CLI_WAIT_OPTIONS                                                                                    \
+    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held",               \
+     .duration_ms = &cli_given.wait_ms},                                                                    \
+    {'n', "no-wait", NULL, "do not wait: give up if the lock is held", .flag = &cli_given.no_wait},         \
+    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1); 0: also silently",  \
+     .number = &cli_given.conflict}
+/* clang-format on */
+
 /* How to acquire. */
 struct cli_acquire {
     const char *resource;
-    int64_t wait_ms;                 /* 0: try once; otherwise the longest wait; REDLOCK_FOREVER */
-    bool insists;                    /* the user gave a wait: also wait while too few nodes are reachable */
-    bool skips;                      /* a lock that is held is no news: say nothing about it */
-    redlock_acquire_options options; /* wait_ms and cancellation are set by cli_acquire() */
+    redlock_acquire_options options; /* cancellation is set by cli_acquire() */
 };
 
-/* "'a'", "'a' and 'b'" or "'a' and 3 more", for messages. Returns buffer. */
-enum { CLI_NAMES_SIZE = 2 * CLI_QUOTED_SIZE };
-const char *cli_acquire_names(const struct cli_acquire *how, char buffer[CLI_NAMES_SIZE]);
-
-/* Queries the nodes for the first resource that is not free, or the first of all. state, result: of that resource. */
-const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquire *how, redlock_state *state,
-                                 redlock_result *result);
+/* Loads the settings, checks the options that were given, and sets those of `how` by them. CLI_OK, or the exit status
+ * after a message. */
+int cli_acquire_prepare(struct cli_acquire *how);
 
 /*
  * Acquires, with a status line on a terminal, or a line when a wait begins and one when it ends. Refuses to wait for a
- * lock of the redlock run that started this process: CLI_USAGE. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGALRM end the
- * wait: the result is then REDLOCK_CANCELLED, nothing is left on the nodes, and the caller calls cli_interrupt_again()
- * when everything is closed. From the first call on these signals only set a flag. Returns CLI_OK, or the exit status
- * after a message; without one after a signal.
+ * lock of the redlock run that started this process: CLI_USAGE. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and
+ * SIGALRM end the wait: the result is then REDLOCK_CANCELLED, nothing is left on the nodes, and the caller calls
+ * cli_interrupt_again() when everything is closed. From the first call on these signals only set a flag. Returns CLI_OK,
+ * or the exit status after a message; without one after a signal.
  */
 int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result);
 
-/* The end of the lock's validity on cli_now_ms()'s clock, never too late; 0: it has ended. */
+/* The end of the lock's validity on cli_now_ms()'s clock, never too late; 0: it is lost. */
 int64_t cli_end_of_validity(const redlock_lock *lock);
 
 /* Ends an acquire, present or later, as a signal does. For signal handlers. */
 void cli_acquire_stop(void);
-
-/* Ignores SIGPIPE from here on: an operation on the nodes must finish even if standard error is closed. */
-void cli_outlive_readers(void);
 
 /* Signals whose default action would end the process, and leave a lock or a waiter on the nodes. */
 sigset_t cli_interrupts(void);

@@ -15,6 +15,7 @@
 static const char system_config[] = "/etc/redlock.conf";
 
 struct cli_overrides cli_overrides;
+struct cli_settings cli_settings;
 
 static const char *variable(const char *name)
 {
@@ -211,10 +212,10 @@ static const char *default_label(void)
 
 /* --- Checks --- */
 
-static bool ttl_fits(const struct cli_settings *settings, int64_t ttl_ms, const char *source)
+bool cli_ttl_fits(int64_t ttl_ms, const char *source)
 {
-    bool guarded = settings->options.guard != 0;
-    int64_t most = guarded ? settings->options.max_ttl_ms : CLI_TTL_MOST_MS;
+    bool guarded = cli_settings.options.guard != 0;
+    int64_t most = guarded ? cli_settings.options.max_ttl_ms : CLI_TTL_MOST_MS;
     char given[CLI_DURATION_SIZE];
     char bound[CLI_DURATION_SIZE];
 
@@ -230,45 +231,12 @@ static bool ttl_fits(const struct cli_settings *settings, int64_t ttl_ms, const 
     return false;
 }
 
-bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
-{
-    return ttl_fits(settings, ttl_ms, "");
-}
-
-bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
-{
-    char ttl[CLI_DURATION_SIZE];
-
-    if (cap_ms >= ttl_ms && cap_ms <= UINT32_MAX)
-        return true;
-    cli_say("--cap must be at least the ttl, that is %s, and at most 49 days", cli_duration_exact(ttl_ms, ttl));
-    return false;
-}
-
-bool cli_at_least_fits(const struct cli_settings *settings, int64_t at_least_ms)
-{
-    bool guarded = settings->options.guard != 0;
-    int64_t most = guarded ? settings->options.max_ttl_ms : CLI_TTL_MOST_MS;
-    char bound[CLI_DURATION_SIZE];
-
-    if (at_least_ms <= most)
-        return true;
-    cli_say("--at-least must be from 0 to %s%s", cli_duration_exact(most, bound),
-            guarded ? ", the deployment's max-ttl; for more raise max-ttl in the config file of every machine" : "");
-    return false;
-}
-
-/* Names the file: the ttl is not from the command line. */
-static bool file_ttl_fits(const struct cli_settings *settings)
-{
-    char source[CLI_SOURCE_SIZE + 2];
-
-    snprintf(source, sizeof(source), "%s: ", settings->config_path);
-    return ttl_fits(settings, settings->options.ttl_ms, source);
-}
+/* --- All of them --- */
 
 static int load(struct cli_settings *settings)
 {
+    char source[CLI_SOURCE_SIZE + 2];
+
     settings->options = (redlock_options)REDLOCK_OPTIONS_INIT;
     const uint32_t default_ttl_ms = settings->options.ttl_ms;
     settings->options.ttl_ms = 0;
@@ -279,7 +247,8 @@ static int load(struct cli_settings *settings)
     if (settings->options.ttl_ms == 0) /* not in the file */
         settings->options.ttl_ms =
             default_ttl_ms < settings->options.max_ttl_ms ? default_ttl_ms : settings->options.max_ttl_ms;
-    if (!file_ttl_fits(settings))
+    snprintf(source, sizeof(source), "%s: ", settings->config_path); /* the ttl is not from the command line */
+    if (!cli_ttl_fits(settings->options.ttl_ms, source))
         return CLI_MISCONFIGURED;
     snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "%s", settings->config_path);
     if (!take_environment(settings))
@@ -291,17 +260,11 @@ static int load(struct cli_settings *settings)
     return CLI_OK;
 }
 
-const struct cli_settings *cli_settings_get(int *exit_status)
+int cli_settings_load(void)
 {
-    static struct cli_settings settings;
     static bool loaded;
+    int status = loaded ? CLI_OK : load(&cli_settings);
 
-    if (!loaded) {
-        *exit_status = load(&settings);
-        if (*exit_status != CLI_OK)
-            return NULL;
-        loaded = true;
-    }
-    *exit_status = CLI_OK;
-    return &settings;
+    loaded = status == CLI_OK;
+    return status;
 }

@@ -34,17 +34,15 @@ extern struct cli_overrides cli_overrides;
  * NULL. */
 void cli_settings_label(pid_t process, const char *command);
 
-/* Reads the settings at the first call. NULL after a message; *exit_status is then CLI_MISCONFIGURED, or CLI_USAGE for
- * an error on the command line. */
-const struct cli_settings *cli_settings_get(int *exit_status);
+/* Sets cli_settings at the first call. CLI_OK; or after a message CLI_MISCONFIGURED, or CLI_USAGE for an error on the
+ * command line. */
+int cli_settings_load(void);
+extern struct cli_settings cli_settings;
 
 /* Whether a node of this list has a password in its address. */
 bool cli_nodes_hold_password(const char *nodes);
 
-/* Whether the deployment allows this ttl. False after a message: exit with CLI_USAGE. */
-bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms);
-/* Whether a lock with this ttl can have this cap. */
-bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms);
-bool cli_at_least_fits(const struct cli_settings *settings, int64_t at_least_ms);
+/* Whether the deployment allows this ttl. False after a message, which begins with `source`. */
+bool cli_ttl_fits(int64_t ttl_ms, const char *source);
 
 #endif

@@ -88,15 +88,6 @@ static void write_look(const struct look *look)
 
 /* --- For people --- */
 
-static const char *left_text(int64_t left_ms, char buffer[CLI_DURATION_SIZE])
-{
-    if (left_ms == REDLOCK_STATE_NO_EXPIRY)
-        snprintf(buffer, CLI_DURATION_SIZE, "no end");
-    else
-        cli_duration_text(left_ms, buffer);
-    return buffer;
-}
-
 static void print_node(const struct look *look, uint32_t node, int width, int token_width)
 {
     const redlock_node_state *state = &look->state.node[node];
@@ -110,7 +101,9 @@ static void print_node(const struct look *look, uint32_t node, int width, int to
         cli_print(CLI_PLAIN, 0,
                   look->state.permits_taken > 0 ? "replied" : "free"); /* permits are not counted by node */
     else
-        printf("%-*s  %8s", token_width, state->token, left_text(state->remaining_ms, left));
+        printf("%-*s  %8s", token_width, state->token,
+               state->remaining_ms == REDLOCK_STATE_NO_EXPIRY ? "no end"
+                                                              : cli_duration_text(state->remaining_ms, left));
     if (state->remaining_ms >= 0 && state->waiters > 0)
         printf("  %" PRId32 " waiting", state->waiters);
     putchar('\n');
@@ -119,18 +112,16 @@ static void print_node(const struct look *look, uint32_t node, int width, int to
 static void print_summary(const struct look *look)
 {
     const redlock_state *state = &look->state;
-    char left[CLI_DURATION_SIZE];
+    char left[CLI_LEFT_SIZE];
     char holder[CLI_HOLDER_SIZE];
 
     if (state->locked)
         printf("%s", cli_holder_text(&state->holder, holder));
     if (look->result.status != REDLOCK_OK)
         printf(": too few nodes reply, %u of %u", look->result.granted, look->result.nodes);
-    else if (state->locked && state->remaining_ms == REDLOCK_STATE_NO_EXPIRY)
-        printf(" on %u of %u nodes, without an expiry", state->locked_nodes, look->result.nodes);
     else if (state->locked)
-        printf(" on %u of %u nodes, for %s unless extended", state->locked_nodes, look->result.nodes,
-               left_text(state->remaining_ms, left));
+        printf(" on %u of %u nodes%s", state->locked_nodes, look->result.nodes,
+               cli_left_text(state->remaining_ms, "extended", left));
     else if (state->permits_taken > 0)
         printf(", %u %s taken", state->permits_taken, state->permits_taken == 1 ? "permit" : "permits");
     else if (state->locked_nodes > 0)
@@ -208,21 +199,19 @@ static void print_looks(const struct look *looks, unsigned count, unsigned rows)
 }
 
 /* With --json and --watch only a change is written. */
-static int show(redlock_client *client, char *const *resources, unsigned rows)
+static int show(redlock_client *client, const struct cli_arguments *arguments, unsigned rows)
 {
     static uint64_t last;
     int status = CLI_OK;
-    unsigned count = 0;
+    unsigned count = (unsigned)arguments->count;
 
-    while (resources[count] != NULL)
-        count++;
     struct look *looks = calloc(count, sizeof(*looks));
     if (looks == NULL)
         return cli_fail(CLI_SYSTEM, "out of memory");
     for (unsigned i = 0; i < count && (i < rows || rows == UINT_MAX); i++) {
-        looks[i].resource = resources[i];
-        redlock_query(client, resources[i], 0, NULL, &looks[i].state, &looks[i].result);
-        cli_explain_result(resources[i], &looks[i].result);
+        looks[i].resource = arguments->words[i];
+        redlock_query(client, looks[i].resource, 0, NULL, &looks[i].state, &looks[i].result);
+        cli_explain_result(looks[i].resource, &looks[i].result);
         if (looks[i].result.status != REDLOCK_OK)
             status = cli_exit_of(&looks[i].result);
     }
@@ -251,7 +240,7 @@ static void pause_a_while(void)
 }
 
 /* Runs until it is interrupted, or standard output is closed. */
-static int show_again_and_again(redlock_client *client, char *const *resources)
+static int show_again_and_again(redlock_client *client, const struct cli_arguments *arguments)
 {
     char clock[32];
     int status;
@@ -265,7 +254,7 @@ static int show_again_and_again(redlock_client *client, char *const *resources)
             printf("%s\n", clock);
         }
         unsigned rows = json ? UINT_MAX : cli_screen_rows();
-        status = show(client, resources, rows == UINT_MAX || rows < 3 ? rows : rows - 2); /* the clock; the cursor */
+        status = show(client, arguments, rows == UINT_MAX || rows < 3 ? rows : rows - 2); /* the clock; the cursor */
         if (!cli_screen_show())
             break;
         pause_a_while();
@@ -284,12 +273,12 @@ static int run(const struct cli_arguments *arguments)
             return CLI_USAGE;
     if (interval_ms < SHORTEST_MS)
         return cli_misused("--interval must be at least %d ms", SHORTEST_MS);
-    int status = cli_connect(&client);
+    int status = cli_connect(&client, false);
     if (status == CLI_OK && watch) {
         cli_interrupts_catch();
-        status = show_again_and_again(client, arguments->words);
+        status = show_again_and_again(client, arguments);
     } else if (status == CLI_OK) {
-        status = show(client, arguments->words, UINT_MAX);
+        status = show(client, arguments, UINT_MAX);
     }
     cli_close(&client);
     return status;

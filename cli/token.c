@@ -7,6 +7,7 @@
 
 #include <redlock/redlock.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,14 +114,13 @@ static int extend(redlock_client *client, const char *resource, const char *toke
 
 static int choose_ttl(void)
 {
-    int status;
-    const struct cli_settings *settings = cli_settings_get(&status);
+    int status = cli_settings_load();
 
-    if (settings == NULL)
+    if (status != CLI_OK)
         return status;
     if (ttl_ms == NOT_GIVEN)
-        ttl_ms = settings->options.ttl_ms;
-    return cli_ttl_fits(settings, ttl_ms) ? CLI_OK : CLI_USAGE;
+        ttl_ms = cli_settings.options.ttl_ms;
+    return cli_ttl_fits(ttl_ms, "") ? CLI_OK : CLI_USAGE;
 }
 
 /* --- Release --- */
@@ -162,8 +162,8 @@ static int run(const struct cli_arguments *arguments, bool extends)
         status = choose_ttl();
     if (status != CLI_OK)
         return status;
-    cli_outlive_readers();
-    status = extends ? cli_connect_to_leave(&client) : cli_connect(&client);
+    signal(SIGPIPE, SIG_IGN); /* an operation on the nodes must finish even if standard error is closed */
+    status = cli_connect(&client, extends);
     if (status == CLI_OK)
         status = extends ? extend(client, resource, token) : release(client, resource, token);
     cli_close(&client);

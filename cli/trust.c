@@ -49,7 +49,7 @@ static unsigned print_nodes(redlock_client *client)
 
 /* --- Confirmation --- */
 
-static void print_assertion(int64_t max_ttl_ms)
+static void print_assertion(void)
 {
     char text[CLI_DURATION_SIZE];
 
@@ -58,7 +58,7 @@ static void print_assertion(int64_t max_ttl_ms)
            "each of them has expired. Trust it only if no client holds a lock: the\n"
            "deployment is new, or all its clients have been stopped for %s (max-ttl).\n"
            "A lock that is held nevertheless may be granted a second time.\n\n",
-           cli_duration_exact(max_ttl_ms, text));
+           cli_duration_exact(cli_settings.options.max_ttl_ms, text));
 }
 
 static bool is_confirmed(void)
@@ -91,7 +91,7 @@ static int trust(redlock_client *client)
     return cli_exit_of(&result);
 }
 
-static int decide(redlock_client *client, const redlock_options *settings)
+static int decide(redlock_client *client)
 {
     redlock_state state;
     redlock_result result;
@@ -103,7 +103,7 @@ static int decide(redlock_client *client, const redlock_options *settings)
                                            : "There is nothing to trust among the reachable nodes.\n");
         return cli_exit_of(&result);
     }
-    print_assertion(settings->max_ttl_ms);
+    print_assertion();
     fflush(stdout); /* before a message on standard error */
     if (!yes && isatty(STDIN_FILENO) != 1)
         return cli_misused("there is no terminal for the confirmation; use --yes if no client holds a lock");
@@ -115,19 +115,18 @@ static int decide(redlock_client *client, const redlock_options *settings)
 static int run(const struct cli_arguments *arguments)
 {
     redlock_client *client;
-    int status;
 
     if (arguments->count > 0)
         return cli_misused("it takes no arguments: all nodes are trusted");
-    const struct cli_settings *settings = cli_settings_get(&status);
-    if (settings == NULL)
+    int status = cli_settings_load();
+    if (status != CLI_OK)
         return status;
-    if (settings->options.guard == 0)
+    if (cli_settings.options.guard == 0)
         return cli_fail(CLI_MISCONFIGURED, "the guard is off (%s): there is no quarantine to end",
-                        settings->config_path);
-    status = cli_connect(&client);
+                        cli_settings.config_path);
+    status = cli_connect(&client, false);
     if (status == CLI_OK)
-        status = decide(client, &settings->options);
+        status = decide(client);
     cli_close(&client);
     return status;
 }

@@ -90,11 +90,13 @@ TEST(shared_nodes, a_watch_for_programs_is_a_line_for_each_change)
 {
     struct program *watch = program_start("status test:lines --watch --json --interval 50ms");
     program_shows(watch, "\"free\"");
-    struct program *leader = program_start("run --label a test:lines -- sleep 60");
+    struct program *leader = program_start("run --label a test:lines -- sh -c 'echo leads; exec sleep 60'");
     program_shows(watch, "\"label\":\"a\"");
+    program_shows(leader, "leads"); /* a signal that comes earlier ends the wait */
     program_terminates(leader);
-    leader = program_start("run --label b test:lines -- sleep 60");
+    leader = program_start("run --label b test:lines -- sh -c 'echo leads; exec sleep 60'");
     program_shows(watch, "\"label\":\"b\"");
+    program_shows(leader, "leads");
     struct program *other = program_start("status test:lines --watch --interval 50ms");
     ck_assert(program_says_again(other, "' held by b ", 2));
     unsigned lines = program_count(watch, "\n");

@@ -1,6 +1,5 @@
 /* redlock acquire: acquires a lock for a script, by its token, or for the life of a process. */
 #include "command.h"
-#include "duration.h"
 #include "json.h"
 #include "keeper.h"
 #include "message.h"

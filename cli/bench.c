@@ -1,12 +1,11 @@
 /* redlock bench: how long locks take on the user's own nodes, and why. */
 #include "command.h"
-#include "duration.h"
 #include "json.h"
 #include "message.h"
-#include "moment.h"
 #include "screen.h"
 #include "session.h"
 #include "settings.h"
+#include "times.h"
 
 #include <redlock/redlock.h>
 
@@ -509,34 +508,33 @@ static void write_bench(struct bench *bench)
 
 /* --- The command --- */
 
-static int run(const struct cli_arguments *arguments)
+static int check(const struct cli_arguments *arguments)
 {
-    static struct bench bench = {.prefix = "redlock-bench", .options = REDLOCK_ACQUIRE_OPTIONS_INIT}; /* large */
-
     if (arguments->count > 1)
         return cli_misused("at most one resource: the beginning of the names to lock");
-    if (arguments->count == 1)
-        bench.prefix = arguments->words[0];
     if (arguments->count == 1 && !cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
-    if (strlen(bench.prefix) > REDLOCK_RESOURCE_MAX - SUFFIX_MAX)
+    if (arguments->count == 1 && strlen(arguments->words[0]) > REDLOCK_RESOURCE_MAX - SUFFIX_MAX)
         return cli_misused("the resource's name must have at most %d bytes here", REDLOCK_RESOURCE_MAX - SUFFIX_MAX);
     if (time_ms < LEAST_MS || time_ms > MOST_MS)
         return cli_misused("--time must be from 1 s to 1 min");
-    int status = cli_settings_load();
-    if (status != CLI_OK)
-        return status;
+    return CLI_OK;
+}
+
+static int use(redlock_client *client, const struct cli_arguments *arguments)
+{
+    static struct bench bench = {.options = REDLOCK_ACQUIRE_OPTIONS_INIT}; /* large */
+
+    bench.client = client;
+    bench.prefix = arguments->count == 1 ? arguments->words[0] : "redlock-bench";
     bench.options.ttl_ms = cli_settings.options.ttl_ms;
     bench.options.no_renewal = 1;
-    status = cli_connect(&bench.client, false);
     cli_interrupts_catch();
-    if (status == CLI_OK)
-        status = measure(&bench, 2 * (int64_t)cli_settings.options.connect_timeout_ms + 1000); /* two attempts */
+    int status = measure(&bench, 2 * (int64_t)cli_settings.options.connect_timeout_ms + 1000); /* two attempts */
     if (bench.acquire.count > 0) {
         evaluate(&bench);
         (json ? write_bench : print_bench)(&bench);
     }
-    cli_close(&bench.client); /* the nodes' names end with the client */
     free_samples(&bench);
     return status;
 }
@@ -559,5 +557,6 @@ const struct cli_command cli_command_bench = {
         "\n"
         "exit status: 0 measured; 69 no quorum of nodes; 78 misconfigured; 64 usage; 71 system error\n",
     .options = options,
-    .run = run,
+    .run = check,
+    .use = use,
 };

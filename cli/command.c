@@ -1,7 +1,7 @@
 #include "command.h"
 
-#include "duration.h"
 #include "message.h"
+#include "times.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -98,8 +98,10 @@ int cli_misused(const char *format, ...)
 
 /* --- Exit statuses --- */
 
-static int exit_of_status(int status)
+int cli_exit_of(const redlock_result *result)
 {
+    int status = result->status == REDLOCK_TIMED_OUT ? result->cause : result->status;
+
     switch ((enum redlock_status)status) { /* the compiler names a status that is missing here */
     case REDLOCK_OK:
         return CLI_OK;
@@ -122,11 +124,6 @@ static int exit_of_status(int status)
         break;
     }
     return CLI_SYSTEM;
-}
-
-int cli_exit_of(const redlock_result *result)
-{
-    return exit_of_status(result->status == REDLOCK_TIMED_OUT ? result->cause : result->status);
 }
 
 /* --- Help --- */

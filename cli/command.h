@@ -60,9 +60,12 @@ struct cli_command {
     const char *help;                 /* the text after the options in --help; NULL: none */
     const struct cli_option *options; /* NULL: only the global ones */
     bool takes_command;               /* -- starts a command of the user */
+    bool leaves_locks;                /* on the nodes, when the client of use() is closed */
 
-    /* Returns the exit status, an enum cli_exit. */
+    /* Runs the command, or checks its words and options for use(). Both return the exit status, an enum cli_exit. */
     int (*run)(const struct cli_arguments *arguments);
+    /* After a run() that has returned CLI_OK; NULL: nothing is left to do. */
+    int (*use)(redlock_client *client, const struct cli_arguments *arguments);
 };
 
 extern const struct cli_command cli_command_acquire;

@@ -1,8 +1,8 @@
 #include "config.h"
 
 #include "command.h"
-#include "duration.h"
 #include "message.h"
+#include "times.h"
 
 #include <errno.h>
 #include <ini.h>
@@ -14,43 +14,7 @@
 #include <sys/stat.h>
 
 enum { PASSWORD_LINE_SIZE = 1024 }; /* more than the library accepts */
-enum kind { TEXT, PASSWORD_FILE, NODES, MILLISECONDS, NUMBER, YES_NO };
-
-/* One key of the file, and the option that it sets. */
-struct key {
-    const char *name;
-    enum kind kind;
-    size_t offset; /* in redlock_options */
-    uint32_t most; /* upper bound of a number; of milliseconds, at least 1 */
-};
-
-#define OPTION(field) offsetof(redlock_options, field)
-
-static const struct key keys[] = {
-    {"nodes", NODES, 0, 0},
-    {"user", TEXT, OPTION(user), 0},
-    {"password", TEXT, OPTION(password), 0},
-    {"password-file", PASSWORD_FILE, OPTION(password), 0},
-    {"ttl", MILLISECONDS, OPTION(ttl_ms), CLI_TTL_MOST_MS},
-    {"max-ttl", MILLISECONDS, OPTION(max_ttl_ms), CLI_TTL_MOST_MS},
-    {"timeout", MILLISECONDS, OPTION(node_timeout_ms), CLI_TIMEOUT_MOST_MS},
-    {"connect-timeout", MILLISECONDS, OPTION(connect_timeout_ms), CLI_TIMEOUT_MOST_MS},
-    {"drift-ppm", NUMBER, OPTION(drift_ppm), 500000},
-    {"database", NUMBER, OPTION(database), 1000000},
-    {"prefix", TEXT, OPTION(prefix), 0},
-    {"deployment", TEXT, OPTION(deployment), 0},
-    {"marker-key", TEXT, OPTION(marker_key), 0},
-    {"channel-prefix", TEXT, OPTION(channel_prefix), 0},
-    {"label", TEXT, OPTION(label), 0},
-    {"guard", YES_NO, OPTION(guard), 0},
-    {"tls-ca-file", TEXT, OPTION(tls_ca_file), 0},
-    {"tls-ca-directory", TEXT, OPTION(tls_ca_directory), 0},
-    {"tls-certificate-file", TEXT, OPTION(tls_certificate_file), 0},
-    {"tls-key-file", TEXT, OPTION(tls_key_file), 0},
-    {"tls-server-name", TEXT, OPTION(tls_server_name), 0},
-};
-
-enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+enum { KEYS_MAX = 24 };
 
 /* Shared by the parser's callbacks. */
 struct reading {
@@ -58,13 +22,23 @@ struct reading {
     FILE *file;
     struct cli_settings *settings;
     int line;
-    int error;           /* errno of a failed read; 0: none */
-    bool indented;       /* the line */
-    bool after_key;      /* a key of the same section came before, which the parser continues with an indented line */
-    bool holds_password; /* not in another file */
-    bool said;           /* the first error has been reported; later ones are not */
-    int set_in[KEYS];    /* the line that has set the key, or another key's same option; 0: none */
+    int error;            /* errno of a failed read; 0: none */
+    bool indented;        /* the line */
+    bool after_key;       /* a key of the same section came before, which the parser continues with an indented line */
+    bool holds_password;  /* not in another file */
+    bool said;            /* the first error has been reported; later ones are not */
+    int set_in[KEYS_MAX]; /* the line that has set the key, or another key's same option; 0: none */
 };
+
+/* One key of the file, and the option that it sets. */
+struct key {
+    const char *name;
+    bool (*take)(struct reading *reading, const struct key *key, const char *value);
+    size_t offset; /* in redlock_options */
+    uint32_t most; /* upper bound of a number; of milliseconds, at least 1 */
+};
+
+#define OPTION(field) offsetof(redlock_options, field)
 
 /* Texts that live until the process ends. */
 struct kept {
@@ -153,11 +127,12 @@ static bool take_password_file(struct reading *reading, const struct key *key, c
 }
 
 /* The key may occur again, and continue in indented lines: each has one or more nodes. */
-static bool take_nodes(struct reading *reading, const char *value)
+static bool take_nodes(struct reading *reading, const struct key *key, const char *value)
 {
     const char *before = reading->settings->nodes;
     char *joined;
 
+    (void)key;
     size_t size = strlen(value);
     size -= size > 0 && value[size - 1] == ','; /* the list continues in the next line */
     if (size == 0)
@@ -205,27 +180,40 @@ static bool take_yes_no(struct reading *reading, const struct key *key, const ch
     return true;
 }
 
-static bool take_value(struct reading *reading, const struct key *key, const char *value)
+static bool take_text(struct reading *reading, const struct key *key, const char *value)
 {
-    switch (key->kind) {
-    case NODES:
-        return take_nodes(reading, value);
-    case PASSWORD_FILE:
-        return take_password_file(reading, key, value);
-    case MILLISECONDS:
-        return take_duration(reading, key, value);
-    case NUMBER:
-        return take_number(reading, key, value);
-    case YES_NO:
-        return take_yes_no(reading, key, value);
-    case TEXT:
-    default:
-        *(const char **)option(reading, key) = cli_keep(value);
-        if (key->offset == OPTION(password))
-            reading->holds_password = true;
-        return true;
-    }
+    *(const char **)option(reading, key) = cli_keep(value);
+    if (key->offset == OPTION(password))
+        reading->holds_password = true;
+    return true;
 }
+
+static const struct key keys[] = {
+    {"nodes", take_nodes, 0, 0},
+    {"user", take_text, OPTION(user), 0},
+    {"password", take_text, OPTION(password), 0},
+    {"password-file", take_password_file, OPTION(password), 0},
+    {"ttl", take_duration, OPTION(ttl_ms), CLI_TTL_MOST_MS},
+    {"max-ttl", take_duration, OPTION(max_ttl_ms), CLI_TTL_MOST_MS},
+    {"timeout", take_duration, OPTION(node_timeout_ms), CLI_TIMEOUT_MOST_MS},
+    {"connect-timeout", take_duration, OPTION(connect_timeout_ms), CLI_TIMEOUT_MOST_MS},
+    {"drift-ppm", take_number, OPTION(drift_ppm), 500000},
+    {"database", take_number, OPTION(database), 1000000},
+    {"prefix", take_text, OPTION(prefix), 0},
+    {"deployment", take_text, OPTION(deployment), 0},
+    {"marker-key", take_text, OPTION(marker_key), 0},
+    {"channel-prefix", take_text, OPTION(channel_prefix), 0},
+    {"label", take_text, OPTION(label), 0},
+    {"guard", take_yes_no, OPTION(guard), 0},
+    {"tls-ca-file", take_text, OPTION(tls_ca_file), 0},
+    {"tls-ca-directory", take_text, OPTION(tls_ca_directory), 0},
+    {"tls-certificate-file", take_text, OPTION(tls_certificate_file), 0},
+    {"tls-key-file", take_text, OPTION(tls_key_file), 0},
+    {"tls-server-name", take_text, OPTION(tls_server_name), 0},
+};
+
+enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+_Static_assert((int)KEYS <= KEYS_MAX, "struct reading has a line for each");
 
 /* --- The parser's callbacks --- */
 
@@ -244,14 +232,14 @@ static bool is_indented_key(const struct reading *reading, const struct key *key
 
     if (!reading->indented || !reading->after_key)
         return false;
-    return key->kind != NODES || (strchr(value, '=') != NULL && find_key(value, length) != NULL);
+    return key->take != take_nodes || (strchr(value, '=') != NULL && find_key(value, length) != NULL);
 }
 
 /* Refuses a second value, except of nodes, which add up: a reader of the file could not tell which one counts. */
 static bool note_line(struct reading *reading, const struct key *key)
 {
-    for (size_t i = 0; i < KEYS && key->kind != NODES; i++)
-        if (keys[i].offset == key->offset && keys[i].kind != NODES && reading->set_in[i] != 0)
+    for (size_t i = 0; i < KEYS && key->take != take_nodes; i++)
+        if (keys[i].offset == key->offset && keys[i].take != take_nodes && reading->set_in[i] != 0)
             return wrong(reading, "%s: line %d has set %s; keep one of the two", key->name, reading->set_in[i],
                          keys[i].name);
     reading->set_in[key - keys] = reading->line;
@@ -273,7 +261,7 @@ static int on_value(void *user, const char *section, const char *name, const cha
         return wrong(reading, "an indented line continues the key before it, as only nodes can; write each key at the "
                               "beginning of its line");
     reading->after_key = true;
-    return note_line(reading, key) && take_value(reading, key, value);
+    return note_line(reading, key) && key->take(reading, key, value);
 }
 
 /* Counts the lines, because the parser does not, and rejects lines that it would split. */

@@ -1,7 +1,7 @@
 #include "diagnosis.h"
 
-#include "duration.h"
 #include "session.h"
+#include "times.h"
 
 #include <stdarg.h>
 #include <stdio.h>

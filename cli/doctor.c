@@ -1,12 +1,12 @@
 /* redlock doctor: finds problems of the nodes, and prints a remedy for each. */
 #include "command.h"
 #include "diagnosis.h"
-#include "duration.h"
 #include "json.h"
 #include "message.h"
 #include "screen.h"
 #include "session.h"
 #include "settings.h"
+#include "times.h"
 
 #include <redlock/redlock.h>
 
@@ -215,8 +215,9 @@ static void print_diagnosis(const struct cli_diagnosis *diagnosis)
 
 /* --- The command --- */
 
-static int diagnose(redlock_client *client, const char *resource)
+static int diagnose(redlock_client *client, const struct cli_arguments *arguments)
 {
+    const char *resource = arguments->count == 1 ? arguments->words[0] : "redlock-doctor";
     static struct cli_diagnosis diagnosis; /* large */
     redlock_result result;
 
@@ -231,20 +232,11 @@ static int diagnose(redlock_client *client, const char *resource)
     return (int)diagnosis.severity; /* 0, 1, 2: like monitoring plugins */
 }
 
-static int run(const struct cli_arguments *arguments)
+static int check(const struct cli_arguments *arguments)
 {
-    redlock_client *client;
-
     if (arguments->count > 1)
         return cli_misused("at most one resource: the one whose keys are checked");
-    if (arguments->count == 1 && !cli_resource_read(arguments->words[0]))
-        return CLI_USAGE;
-    const char *resource = arguments->count == 1 ? arguments->words[0] : "redlock-doctor";
-    int status = cli_connect(&client, false);
-    if (status == CLI_OK)
-        status = diagnose(client, resource);
-    cli_close(&client);
-    return status;
+    return arguments->count == 0 || cli_resource_read(arguments->words[0]) ? CLI_OK : CLI_USAGE;
 }
 
 static const struct cli_option options[] = {
@@ -263,5 +255,6 @@ const struct cli_command cli_command_doctor = {
         "exit status, for monitoring: 0 ok; 1 warning: locks can be acquired, but there are problems;\n"
         "2 critical: no lock can be acquired; 64 usage; 78 misconfigured; 71 system error\n",
     .options = options,
-    .run = run,
+    .run = check,
+    .use = diagnose,
 };

@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "keeper_watchdog.h"
 
-#include "moment.h"
 #include "process.h"
+#include "times.h"
 
 #include <errno.h>
 #include <fcntl.h>

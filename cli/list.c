@@ -228,7 +228,12 @@ static uint32_t read_nodes(redlock_client *client, const char *pattern, struct t
     return read;
 }
 
-static int list(redlock_client *client, const char *pattern)
+static const char *pattern_of(const struct cli_arguments *arguments)
+{
+    return arguments->count > 0 ? arguments->words[0] : "*";
+}
+
+static int list(redlock_client *client, const struct cli_arguments *arguments)
 {
     struct table table = {0};
     redlock_result ready;
@@ -236,7 +241,7 @@ static int list(redlock_client *client, const char *pattern)
     uint32_t quorum = redlock_nodes(client) / 2 + 1;
 
     redlock_ready(client, READY_MS, &ready); /* or some nodes are unreachable */
-    uint32_t read = read_nodes(client, pattern, &table, &failure);
+    uint32_t read = read_nodes(client, pattern_of(arguments), &table, &failure);
     int status = table.failed ? CLI_SYSTEM : read < quorum ? cli_exit_of(&failure) : CLI_OK;
     if (table.failed)
         cli_say("out of memory");
@@ -249,20 +254,15 @@ static int list(redlock_client *client, const char *pattern)
     return status;
 }
 
-static int run(const struct cli_arguments *arguments)
+static int check(const struct cli_arguments *arguments)
 {
-    redlock_client *client;
+    const char *pattern = pattern_of(arguments);
 
     if (arguments->count > 1)
         return cli_misused("one pattern only; quote it, so that the shell does not expand it");
-    const char *pattern = arguments->count == 1 ? arguments->words[0] : "*";
     if (*pattern == '\0' || strlen(pattern) > REDLOCK_RESOURCE_MAX)
         return cli_misused("a pattern has 1 to %d bytes", REDLOCK_RESOURCE_MAX);
-    int status = cli_connect(&client, false);
-    if (status == CLI_OK)
-        status = list(client, pattern);
-    cli_close(&client);
-    return status;
+    return CLI_OK;
 }
 
 static const struct cli_option options[] = {
@@ -283,5 +283,6 @@ const struct cli_command cli_command_list = {
         "\n"
         "exit status: 0 a majority was read; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
-    .run = run,
+    .run = check,
+    .use = list,
 };

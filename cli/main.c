@@ -178,13 +178,24 @@ static int find_end(const struct cli_command *command, int argc, char **argv)
     return command->takes_command ? end : argc;
 }
 
+static int use_client(const struct cli_command *command, const struct cli_arguments *arguments)
+{
+    redlock_client *client;
+    int status = cli_connect(&client, command->leaves_locks);
+
+    if (status == CLI_OK)
+        status = command->use(client, arguments);
+    cli_close(&client);
+    return status;
+}
+
 static int run_command(const struct cli_command *command, int argc, char **argv)
 {
     struct parser parser = {.shorts = "-:"}; /* -: options may follow words, also with POSIXLY_CORRECT */
     int end = find_end(command, argc, argv);
     struct cli_arguments arguments = {.command = end < argc ? argv + end + 1 : NULL};
 
-    cli_message_command(command->name);
+    cli_message_command = command->name;
     argv[end] = NULL; /* the --, or already NULL */
     parser_add(&parser, command->options);
     parser_add(&parser, cli_global_options);
@@ -196,7 +207,8 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
     argv[parser.words + 1] = NULL;
     arguments.words = argv + 1;
     arguments.count = parser.words;
-    return command->run(&arguments);
+    status = command->run(&arguments);
+    return status == CLI_OK && command->use != NULL ? use_client(command, &arguments) : status;
 }
 
 static int dispatch(int argc, char **argv)

@@ -1,6 +1,6 @@
 #include "message.h"
 
-#include "duration.h"
+#include "times.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,15 +13,10 @@
 
 enum { LINE_SIZE = 2048, DEFAULT_COLUMNS = 80 };
 
-static const char *command_name;
+const char *cli_message_command;
 bool cli_is_verbose, cli_is_quiet;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for the terminal's line */
 static bool live_shown;
-
-void cli_message_command(const char *command)
-{
-    command_name = command;
-}
 
 /* Copies text so that no byte of it can command a terminal; returns the length. What redlock_escape() has written into it
  * is not escaped again: each backslash is copied alone. */
@@ -59,54 +54,26 @@ static void write_line(const char *line, size_t length)
     pthread_mutex_unlock(&mutex);
 }
 
-__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list arguments)
+void cli_say(const char *format, ...)
 {
     char text[LINE_SIZE];
     char line[LINE_SIZE + 64];
-    int start =
-        snprintf(line, 48, "redlock%s%s: ", command_name != NULL ? " " : "", command_name != NULL ? command_name : "");
+    va_list arguments;
+    int start = snprintf(line, 48, "redlock%s%s: ", cli_message_command != NULL ? " " : "",
+                         cli_message_command != NULL ? cli_message_command : "");
 
+    va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
     size_t length = (size_t)start + show_bytes(text, line + start, sizeof(line) - 1 - (size_t)start);
     line[length++] = '\n';
     write_line(line, length);
-}
-
-void cli_say(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    say(format, arguments);
-    va_end(arguments);
-}
-
-void cli_notice(const char *format, ...)
-{
-    va_list arguments;
-
-    if (cli_is_quiet)
-        return;
-    va_start(arguments, format);
-    say(format, arguments);
-    va_end(arguments);
 }
 
 void cli_say_no_descriptor(void)
 {
     cli_say("cannot create a descriptor: %s%s", strerror(errno),
             errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
-}
-
-void cli_explain(const char *format, ...)
-{
-    va_list arguments;
-
-    if (!cli_is_verbose)
-        return;
-    va_start(arguments, format);
-    say(format, arguments);
-    va_end(arguments);
 }
 
 static void explain_node(const redlock_node_result *node)

@@ -9,20 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets the command's name at the start of each line; static. NULL: none. */
-void cli_message_command(const char *command);
+/* The command's name at the start of each line. NULL: none. */
+extern const char *cli_message_command;
 extern bool cli_is_verbose, cli_is_quiet;
 
 /* An error, or the loss of a lock. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; returns the exit status. */
 #define cli_fail(exit_status, ...) (cli_say(__VA_ARGS__), (exit_status))
-/* What the user may want to know, but has asked for: not with --quiet. */
-void cli_notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What the user may want to know, but has not asked for: not with --quiet. */
+#define cli_notice(...) (cli_is_quiet ? (void)0 : cli_say(__VA_ARGS__))
 /* The system refused a descriptor: see errno. */
 void cli_say_no_descriptor(void);
 /* Only with --verbose. */
-void cli_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define cli_explain(...) (cli_is_verbose ? cli_say(__VA_ARGS__) : (void)0)
 /* Only with --verbose: a line for the result, and one for each node. */
 void cli_explain_result(const char *step, const redlock_result *result);
 

@@ -2,10 +2,9 @@
 #include "run.h"
 
 #include "command.h"
-#include "duration.h"
 #include "message.h"
-#include "moment.h"
 #include "settings.h"
+#include "times.h"
 #include "tree.h"
 
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 #include "command.h"
 #include "ending.h"
 #include "message.h"
-#include "moment.h"
 #include "run.h"
+#include "times.h"
 #include "tree.h"
 
 #include <errno.h>

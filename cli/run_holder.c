@@ -1,12 +1,11 @@
 /* The process of redlock run that holds the lock, and is CMD's parent. */
 #include "child.h"
 #include "command.h"
-#include "duration.h"
 #include "ending.h"
 #include "message.h"
-#include "moment.h"
 #include "process.h"
 #include "run.h"
+#include "times.h"
 #include "tree.h"
 
 #include <errno.h>
@@ -155,17 +154,13 @@ static int start_command(struct holder *holder)
 /* --- Events --- */
 
 /* SIGTERM from redlock itself was to end the wait, and came too late: the front sends CMD the signal itself. */
-static bool is_of_redlock(const struct holder *holder, uint32_t sender)
-{
-    return sender == (uint32_t)holder->run->front;
-}
-
 static void read_signals(struct holder *holder)
 {
     struct signalfd_siginfo information;
 
     while (read(holder->signals, &information, sizeof(information)) == (ssize_t)sizeof(information))
-        if (information.ssi_signo == SIGTERM && !is_of_redlock(holder, information.ssi_pid) && !holder->exited) {
+        if (information.ssi_signo == SIGTERM && information.ssi_pid != (uint32_t)holder->run->front &&
+            !holder->exited) {
             kill(-holder->command, SIGTERM);
             kill(-holder->command, SIGCONT);
         }

@@ -1,10 +1,9 @@
 #include "session.h"
 
 #include "command.h"
-#include "duration.h"
 #include "message.h"
-#include "moment.h"
 #include "settings.h"
+#include "times.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -162,46 +161,32 @@ struct cli_given cli_given = {.wait_ms = REDLOCK_FOREVER,
                               .cap_ms = CLI_NOT_GIVEN,
                               .conflict = {CLI_NOT_OBTAINED, 0, 255}};
 
-static bool cap_fits(int64_t cap_ms, int64_t ttl_ms)
-{
-    char ttl[CLI_DURATION_SIZE];
-
-    if (cap_ms >= ttl_ms && cap_ms <= UINT32_MAX)
-        return true;
-    cli_say("--cap must be at least the ttl, that is %s, and at most 49 days", cli_duration_exact(ttl_ms, ttl));
-    return false;
-}
-
-static bool at_least_fits(int64_t at_least_ms)
-{
-    bool guarded = cli_settings.options.guard != 0;
-    int64_t most = guarded ? cli_settings.options.max_ttl_ms : CLI_TTL_MOST_MS;
-    char bound[CLI_DURATION_SIZE];
-
-    if (at_least_ms <= most)
-        return true;
-    cli_say("--at-least must be from 0 to %s%s", cli_duration_exact(most, bound),
-            guarded ? ", the deployment's max-ttl; for more raise max-ttl in the config file of every machine" : "");
-    return false;
-}
-
 int cli_acquire_prepare(struct cli_acquire *how)
 {
     const struct cli_given *given = &cli_given;
+    const redlock_options *settings = &cli_settings.options;
     int status = cli_settings_load();
-    int64_t ttl_ms = given->ttl_ms != CLI_NOT_GIVEN ? given->ttl_ms : cli_settings.options.ttl_ms;
-    int64_t cap_ms = given->cap_ms != CLI_NOT_GIVEN ? given->cap_ms : 0;
+    int64_t ttl_ms = given->ttl_ms != CLI_NOT_GIVEN ? given->ttl_ms : settings->ttl_ms;
+    int64_t most_ms = settings->guard ? settings->max_ttl_ms : CLI_TTL_MOST_MS;
+    char text[CLI_DURATION_SIZE];
 
     if (status != CLI_OK)
         return status;
     if (given->no_wait && given->wait_ms != REDLOCK_FOREVER)
         return cli_misused("--wait and --no-wait contradict each other");
-    if (!cli_ttl_fits(ttl_ms, "") || (given->cap_ms != CLI_NOT_GIVEN && !cap_fits(cap_ms, ttl_ms)) ||
-        !at_least_fits(given->at_least_ms))
+    if (!cli_ttl_fits(ttl_ms, ""))
         return CLI_USAGE;
+    if (given->cap_ms != CLI_NOT_GIVEN && (given->cap_ms < ttl_ms || given->cap_ms > UINT32_MAX))
+        return cli_fail(CLI_USAGE, "--cap must be at least the ttl, that is %s, and at most 49 days",
+                        cli_duration_exact(ttl_ms, text));
+    if (given->at_least_ms > most_ms)
+        return cli_fail(CLI_USAGE, "--at-least must be from 0 to %s%s", cli_duration_exact(most_ms, text),
+                        settings->guard
+                            ? ", the deployment's max-ttl; for more raise max-ttl in the config file of every machine"
+                            : "");
     how->options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     how->options.ttl_ms = (uint32_t)ttl_ms;
-    how->options.cap_ms = (uint32_t)cap_ms;
+    how->options.cap_ms = given->cap_ms != CLI_NOT_GIVEN ? (uint32_t)given->cap_ms : 0;
     how->options.at_least_ms = (uint32_t)given->at_least_ms;
     how->options.fence = given->fence;
     how->options.wait_ms = given->no_wait ? 0 : given->wait_ms;
@@ -268,8 +253,9 @@ struct waiting {
     int64_t wait_ms;
     int64_t began_ms;
     pthread_t thread;
-    int over;  /* readable when the wait is over */
-    bool said; /* in a line, without a terminal */
+    int over;   /* readable when the wait is over */
+    bool said;  /* that it begins, in a line, without a terminal */
+    bool shown; /* by the thread, which uses the client and `how` meanwhile */
 };
 
 /* The keys are free on a majority, but some nodes grant no lock, for example in quarantine: the first one's reason. */
@@ -321,9 +307,9 @@ static void draw(struct waiting *waiting)
     char left[CLI_DURATION_SIZE];
     char holder[1024];
     int64_t left_ms = waiting->wait_ms - (cli_now_ms() - waiting->began_ms);
-    void (*print)(const char *format, ...) = cli_is_live() ? cli_live : cli_notice;
+    void (*print)(const char *format, ...) = cli_is_live() ? cli_live : cli_say;
 
-    if (waiting->said)
+    if (waiting->said || cli_is_quiet)
         return;
     waiting->said = !cli_is_live();
     describe_obstacle(waiting->client, waiting->how, holder, sizeof(holder));
@@ -356,56 +342,35 @@ static void *show(void *arg)
 }
 
 /* Signals go to the thread that waits. */
-static bool start_thread(struct waiting *waiting)
+static void waiting_show(struct waiting *waiting)
 {
     sigset_t all;
     sigset_t before;
 
+    if (skips() && !cli_is_live())
+        return;
+    waiting->over = eventfd(0, EFD_CLOEXEC);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&waiting->thread, NULL, show, waiting) == 0;
+    waiting->shown = waiting->over >= 0 && pthread_create(&waiting->thread, NULL, show, waiting) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
 }
 
-/* Shows it until waiting_hide(); wait_ms: the longest wait, or REDLOCK_FOREVER; said: a line has told that it begins.
- * NULL: nothing is shown. A thread uses the client and `how` meanwhile. */
-static struct waiting *waiting_show(redlock_client *client, const struct cli_acquire *how, int64_t wait_ms, bool said)
-{
-    struct waiting *waiting;
-
-    if ((skips() && !cli_is_live()) || (waiting = calloc(1, sizeof(*waiting))) == NULL)
-        return NULL;
-    *waiting = (struct waiting){.client = client,
-                                .how = how,
-                                .wait_ms = wait_ms,
-                                .began_ms = cli_now_ms(),
-                                .over = eventfd(0, EFD_CLOEXEC),
-                                .said = said && !cli_is_live()};
-    if (waiting->over >= 0 && start_thread(waiting))
-        return waiting;
-    if (waiting->over >= 0)
-        close(waiting->over);
-    free(waiting);
-    return NULL;
-}
-
-/* Erases it; NULL does nothing. */
 static void waiting_hide(struct waiting *waiting, bool acquired)
 {
     char names[NAMES_SIZE];
     char waited[CLI_DURATION_SIZE];
+    int64_t waited_ms = cli_now_ms() - waiting->began_ms;
 
-    if (waiting == NULL)
-        return;
-    eventfd_write(waiting->over, 1);
-    pthread_join(waiting->thread, NULL);
-    close(waiting->over);
-    cli_live("%s", "");
-    if (acquired && cli_now_ms() - waiting->began_ms >= WORTH_A_LINE_MS)
-        cli_notice("%s acquired after %s", names_of(waiting->how, names),
-                   cli_duration_text(cli_now_ms() - waiting->began_ms, waited));
-    free(waiting);
+    if (waiting->shown) {
+        eventfd_write(waiting->over, 1);
+        pthread_join(waiting->thread, NULL);
+        cli_live("%s", "");
+    }
+    if (waiting->over >= 0)
+        close(waiting->over);
+    if (waiting->shown && acquired && waited_ms >= WORTH_A_LINE_MS)
+        cli_notice("%s acquired after %s", names_of(waiting->how, names), cli_duration_text(waited_ms, waited));
 }
 
 /* --- One acquire --- */
@@ -443,7 +408,6 @@ static void name_obstacle(redlock_client *client, const struct cli_acquire *how,
     redlock_state state;
     redlock_result look;
 
-    *hint = '\0';
     const char *resource = find_obstacle(client, how, &state, &look);
     if (look.status == REDLOCK_OK && strcmp(state.holder.token, "(not a string)") == 0)
         snprintf(hint, HINT_SIZE, "; %s is not a lock: its key holds other data", cli_quote(resource, quoted));
@@ -463,7 +427,6 @@ static bool has_quarantine(redlock_client *client)
 
 static void name_remedy(redlock_client *client, int status, char hint[HINT_SIZE])
 {
-    *hint = '\0';
     if (has_quarantine(client))
         snprintf(hint, HINT_SIZE, "; if no client holds a lock, redlock trust ends the quarantine");
     else if (status == CLI_NO_QUORUM || status == CLI_MISCONFIGURED)
@@ -497,7 +460,7 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
                    redlock_lock **lock, redlock_result *result)
 {
     int64_t began_ms = cli_now_ms();
-    char hint[HINT_SIZE];
+    char hint[HINT_SIZE] = "";
 
     options->wait_ms = 0;
     int status = redlock_acquire(client, how->resource, options, lock, result);
@@ -514,9 +477,15 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
         int64_t left_ms = how->options.wait_ms - (cli_now_ms() - began_ms);
         options->wait_ms = left_ms > 0 ? left_ms : 1;
     }
-    struct waiting *waiting = waiting_show(client, how, options->wait_ms, result->status != REDLOCK_HELD);
+    struct waiting waiting = {.client = client,
+                              .how = how,
+                              .wait_ms = options->wait_ms,
+                              .began_ms = cli_now_ms(),
+                              .over = -1,
+                              .said = result->status != REDLOCK_HELD && !cli_is_live()};
+    waiting_show(&waiting);
     status = redlock_acquire(client, how->resource, options, lock, result);
-    waiting_hide(waiting, status == REDLOCK_OK);
+    waiting_hide(&waiting, status == REDLOCK_OK);
     cli_explain("after waiting: %s", redlock_result_text(result));
     return status;
 }
@@ -532,25 +501,20 @@ static bool lacks_descriptors(const redlock_result *result)
 static int explain_failure(redlock_client *client, const struct cli_acquire *how, redlock_result *result)
 {
     char names[NAMES_SIZE];
-    char hint[HINT_SIZE];
+    char hint[HINT_SIZE] = "";
     int status = cli_exit_of(result);
 
-    if (result->status == REDLOCK_CANCELLED)
-        return status;
-    if (status == CLI_NOT_OBTAINED && skips())
+    if (result->status == REDLOCK_CANCELLED || (status == CLI_NOT_OBTAINED && skips()))
         return status;
     if (status == CLI_NO_QUORUM && lacks_descriptors(result)) {
-        cli_say("%s not acquired: %s; raise the limit of open files (ulimit -n)", names_of(how, names),
-                redlock_result_text(result));
-        return CLI_SYSTEM;
-    }
-    *hint = '\0';
-    if (status == CLI_NOT_OBTAINED)
+        snprintf(hint, HINT_SIZE, "; raise the limit of open files (ulimit -n)");
+        status = CLI_SYSTEM;
+    } else if (status == CLI_NOT_OBTAINED)
         name_obstacle(client, how, hint);
     else if (strstr(redlock_result_text(result), "; redlock doctor ") == NULL)
         name_remedy(client, status, hint);
-    (status == CLI_NOT_OBTAINED ? cli_notice : cli_say)("%s not acquired: %s%s", names_of(how, names),
-                                                        redlock_result_text(result), hint);
+    if (status != CLI_NOT_OBTAINED || !cli_is_quiet)
+        cli_say("%s not acquired: %s%s", names_of(how, names), redlock_result_text(result), hint);
     return status;
 }
 

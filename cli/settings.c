@@ -2,8 +2,8 @@
 
 #include "command.h"
 #include "config.h"
-#include "duration.h"
 #include "message.h"
+#include "times.h"
 
 #include <errno.h>
 #include <stdio.h>

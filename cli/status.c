@@ -1,10 +1,10 @@
 /* redlock status: shows the holder of each resource, node by node. */
 #include "command.h"
-#include "duration.h"
 #include "json.h"
 #include "message.h"
 #include "screen.h"
 #include "session.h"
+#include "times.h"
 
 #include <redlock/redlock.h>
 
@@ -262,26 +262,22 @@ static int show_again_and_again(redlock_client *client, const struct cli_argumen
     return status;
 }
 
-static int run(const struct cli_arguments *arguments)
+static int check(const struct cli_arguments *arguments)
 {
-    redlock_client *client;
-
     if (arguments->count < 1)
         return cli_misused("at least one resource is needed");
     for (int i = 0; i < arguments->count; i++)
         if (!cli_resource_read(arguments->words[i]))
             return CLI_USAGE;
-    if (interval_ms < SHORTEST_MS)
-        return cli_misused("--interval must be at least %d ms", SHORTEST_MS);
-    int status = cli_connect(&client, false);
-    if (status == CLI_OK && watch) {
-        cli_interrupts_catch();
-        status = show_again_and_again(client, arguments);
-    } else if (status == CLI_OK) {
-        status = show(client, arguments, UINT_MAX);
-    }
-    cli_close(&client);
-    return status;
+    return interval_ms >= SHORTEST_MS ? CLI_OK : cli_misused("--interval must be at least %d ms", SHORTEST_MS);
+}
+
+static int use(redlock_client *client, const struct cli_arguments *arguments)
+{
+    if (!watch)
+        return show(client, arguments, UINT_MAX);
+    cli_interrupts_catch();
+    return show_again_and_again(client, arguments);
 }
 
 static const struct cli_option options[] = {
@@ -301,5 +297,6 @@ const struct cli_command cli_command_status = {
         "\n"
         "exit status: 0 a majority replied; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
-    .run = run,
+    .run = check,
+    .use = use,
 };

@@ -35,7 +35,9 @@ static const char *read_line(char *line, size_t size)
     return line;
 }
 
-static int read_token(const struct cli_arguments *arguments, const char **resource, const char **token)
+static const char *resource, *token;
+
+static int check(const struct cli_arguments *arguments)
 {
     static char line[REDLOCK_TOKEN_TEXT_SIZE + 64];
     char quoted[CLI_QUOTED_SIZE];
@@ -44,17 +46,18 @@ static int read_token(const struct cli_arguments *arguments, const char **resour
         return cli_misused("a resource and a token are needed");
     if (!cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
-    *resource = arguments->words[0];
-    *token = arguments->words[1];
-    if (strcmp(*token, "-") == 0)
-        *token = read_line(line, sizeof(line));
-    if (!is_token(*token))
+    resource = arguments->words[0];
+    token = arguments->words[1];
+    if (strcmp(token, "-") == 0)
+        token = read_line(line, sizeof(line));
+    if (!is_token(token))
         return cli_misused("%s is not a token: use the output of acquire, or a token from status, of up to %d bytes",
-                           cli_quote(*token, quoted), REDLOCK_TOKEN_MAX);
+                           cli_quote(token, quoted), REDLOCK_TOKEN_MAX);
+    signal(SIGPIPE, SIG_IGN); /* an operation on the nodes must finish even if standard error is closed */
     return CLI_OK;
 }
 
-static void explain_loss(redlock_client *client, const char *resource)
+static void explain_loss(redlock_client *client)
 {
     char quoted[CLI_QUOTED_SIZE];
     redlock_state state;
@@ -71,7 +74,7 @@ static void explain_loss(redlock_client *client, const char *resource)
 
 /* --- Extension --- */
 
-static void print(const char *resource, const char *token, const redlock_result *result)
+static void print(const redlock_result *result)
 {
     cli_json_object(NULL);
     cli_json_escaped("resource", resource);
@@ -82,7 +85,7 @@ static void print(const char *resource, const char *token, const redlock_result 
     cli_json_end();
 }
 
-static int explain_failure(const char *resource, redlock_result *result)
+static int explain_failure(redlock_result *result)
 {
     char quoted[CLI_QUOTED_SIZE];
     bool unchanged = result->status != REDLOCK_LOST && result->status != REDLOCK_INVALID;
@@ -92,30 +95,33 @@ static int explain_failure(const char *resource, redlock_result *result)
     return cli_exit_of(result);
 }
 
-static int extend(redlock_client *client, const char *resource, const char *token)
+static int extend(redlock_client *client, const struct cli_arguments *arguments)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock;
     redlock_result result;
 
+    (void)arguments;
     options.ttl_ms = (uint32_t)ttl_ms;
     options.no_renewal = 1;
     options.all_answers = 1; /* otherwise nodes that connect last would keep the old end */
     redlock_adopt(client, resource, &options, token, &lock, &result);
     cli_explain("extension: %s", redlock_result_text(&result));
     if (lock == NULL && result.status == REDLOCK_LOST)
-        explain_loss(client, resource);
+        explain_loss(client);
     if (lock == NULL)
-        return explain_failure(resource, &result);
+        return explain_failure(&result);
     if (json)
-        print(resource, token, &result);
+        print(&result);
     return CLI_OK;
 }
 
-static int choose_ttl(void)
+static int check_extension(const struct cli_arguments *arguments)
 {
-    int status = cli_settings_load();
+    int status = check(arguments);
 
+    if (status == CLI_OK)
+        status = cli_settings_load();
     if (status != CLI_OK)
         return status;
     if (ttl_ms == NOT_GIVEN)
@@ -125,11 +131,12 @@ static int choose_ttl(void)
 
 /* --- Release --- */
 
-static int release(redlock_client *client, const char *resource, const char *token)
+static int release(redlock_client *client, const struct cli_arguments *arguments)
 {
     char quoted[CLI_QUOTED_SIZE];
     redlock_result result;
 
+    (void)arguments;
     redlock_release_token(client, resource, 0, token, NULL, &result);
     if (result.kept_releases) { /* this process ends before those nodes are connected again */
         result.kept_releases = 0;
@@ -139,7 +146,7 @@ static int release(redlock_client *client, const char *resource, const char *tok
     if (result.status == REDLOCK_OK)
         return CLI_OK;
     if (result.status == REDLOCK_LOST) {
-        explain_loss(client, resource);
+        explain_loss(client);
         cli_say("%s is not held by this token: %u of %u nodes do not have it", cli_quote(resource, quoted),
                 result.absent + result.held, result.nodes);
     } else if (result.status == REDLOCK_INVALID)
@@ -151,34 +158,6 @@ static int release(redlock_client *client, const char *resource, const char *tok
 }
 
 /* --- The commands --- */
-
-static int run(const struct cli_arguments *arguments, bool extends)
-{
-    const char *resource = NULL, *token = NULL; /* gcc does not see that read_token() sets them */
-    redlock_client *client;
-    int status = read_token(arguments, &resource, &token);
-
-    if (status == CLI_OK && extends)
-        status = choose_ttl();
-    if (status != CLI_OK)
-        return status;
-    signal(SIGPIPE, SIG_IGN); /* an operation on the nodes must finish even if standard error is closed */
-    status = cli_connect(&client, extends);
-    if (status == CLI_OK)
-        status = extends ? extend(client, resource, token) : release(client, resource, token);
-    cli_close(&client);
-    return status;
-}
-
-static int run_extend(const struct cli_arguments *arguments)
-{
-    return run(arguments, true);
-}
-
-static int run_release(const struct cli_arguments *arguments)
-{
-    return run(arguments, false);
-}
 
 static const struct cli_option options[] = {
     {0, "ttl", "TIME", "the lock's ttl from now, at least (10s)", .duration_ms = &ttl_ms},
@@ -195,7 +174,9 @@ const struct cli_command cli_command_extend = {
         "\n"
         "exit status: 0 extended on a majority; 75 the lock is lost; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
-    .run = run_extend,
+    .leaves_locks = true,
+    .run = check_extension,
+    .use = extend,
 };
 
 const struct cli_command cli_command_release = {
@@ -207,5 +188,6 @@ const struct cli_command cli_command_release = {
         "replied or timed out.\n"
         "\n"
         "exit status: 0 released on a majority; 75 it was no longer held; 69 not confirmed; 78 misconfigured; 64 usage\n",
-    .run = run_release,
+    .run = check,
+    .use = release,
 };

@@ -1,9 +1,9 @@
 /* redlock trust: ends the nodes' quarantine, because an operator vouches that no lock is held. */
 #include "command.h"
-#include "duration.h"
 #include "message.h"
 #include "session.h"
 #include "settings.h"
+#include "times.h"
 
 #include <redlock/redlock.h>
 
@@ -91,11 +91,12 @@ static int trust(redlock_client *client)
     return cli_exit_of(&result);
 }
 
-static int decide(redlock_client *client)
+static int decide(redlock_client *client, const struct cli_arguments *arguments)
 {
     redlock_state state;
     redlock_result result;
 
+    (void)arguments;
     redlock_query(client, "redlock-trust", 0, NULL, &state, &result); /* waits until each node has replied or failed */
     cli_explain_result("connecting", &result);
     if (print_nodes(client) == 0) {
@@ -112,22 +113,14 @@ static int decide(redlock_client *client)
     return trust(client);
 }
 
-static int run(const struct cli_arguments *arguments)
+static int check(const struct cli_arguments *arguments)
 {
-    redlock_client *client;
-
     if (arguments->count > 0)
         return cli_misused("it takes no arguments: all nodes are trusted");
     int status = cli_settings_load();
-    if (status != CLI_OK)
-        return status;
-    if (cli_settings.options.guard == 0)
+    if (status == CLI_OK && cli_settings.options.guard == 0)
         return cli_fail(CLI_MISCONFIGURED, "the guard is off (%s): there is no quarantine to end",
                         cli_settings.config_path);
-    status = cli_connect(&client, false);
-    if (status == CLI_OK)
-        status = decide(client);
-    cli_close(&client);
     return status;
 }
 
@@ -146,5 +139,6 @@ const struct cli_command cli_command_trust = {
         "\n"
         "exit status: 0 a majority is trusted; 1 not confirmed; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
-    .run = run,
+    .run = check,
+    .use = decide,
 };

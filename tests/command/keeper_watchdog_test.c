@@ -1,6 +1,6 @@
 /* When the keeper replaces a watchdog that has ended, and who sends the signal. */
 #include "cli/keeper_watchdog.h"
-#include "cli/moment.h"
+#include "cli/times.h"
 #include "support/test.h"
 
 #include <check.h>

@@ -43,6 +43,7 @@ static void copy_commands(void)
         fuzz_require(count < COMMANDS_MAX, "more commands than room");
         copies[count] = *__real_cli_commands[count];
         copies[count].run = run_nothing;
+        copies[count].use = NULL;
     }
     for (unsigned i = count; i < COMMANDS_MAX; i++)
         copies[i] = copies[0];

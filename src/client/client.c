@@ -213,6 +213,7 @@ static const struct rl_nodes_events nodes_events = {.is_engaged = is_engaged,
                                                     .listener_changed = rl_operations_node_changed,
                                                     .woken = on_woken,
                                                     .handed = on_handed};
+
 static void on_lease_lost(struct rl_lease *lease, bool leave)
 {
     rl_watches_end(lease);
@@ -339,7 +340,7 @@ const char *rl_client_close_text(const redlock_client *client)
                                             : "the client is being closed, which releases the lock";
 }
 
-static void client_free_parts(redlock_client *client)
+void rl_client_free(redlock_client *client)
 {
     redlock_allocator allocator = client->core.allocator;
     rl_locks_free(&client->locks);
@@ -367,7 +368,7 @@ void rl_client_destroy(redlock_client *client)
     if (ev_is_active(&client->prepare))
         stop_watchers(client);
     client_drop_all(client);
-    client_free_parts(client);
+    rl_client_free(client);
 }
 
 void rl_client_drop(redlock_client *client)
@@ -453,15 +454,10 @@ static bool client_finish_if_closed(redlock_client *client)
     rl_client_fill_close_result(client, &result);
     bool stays = client->loop_thread;
     if (!stays)
-        client_free_parts(client);
+        rl_client_free(client);
     if (closed)
         closed(stays ? client : NULL, &result, arg);
     return true;
-}
-
-void rl_client_free(redlock_client *client)
-{
-    client_free_parts(client);
 }
 
 static void on_close_timer(struct rl_timer *timer)

@@ -23,11 +23,6 @@
 #include "src/core/process.h"
 #include "src/core/result.h"
 
-static redlock_client *client_of(const redlock_lock *lock)
-{
-    return lock ? lock->lease->locks->client : NULL;
-}
-
 /* A call of an adopt or acquire has its limits in the options of that. */
 static struct rl_caller caller_of(struct rl_owner owner, const struct rl_arguments *arguments)
 {
@@ -184,13 +179,13 @@ static int enter_blocking_on(const redlock_lock *lock, redlock_result *result)
 {
     if (!lock)
         return rl_result_fail(result, REDLOCK_INVALID, "the lock is NULL: never acquired, or released already");
-    return enter_blocking(client_of(lock), result);
+    return enter_blocking(redlock_lock_client(lock), result);
 }
 
 static int enter_release(const redlock_lock *lock, const redlock_call_options *call, redlock_result *result)
 {
     int status = enter_blocking_on(lock, result);
-    return status ? status : rl_call_options_check(client_of(lock), call, result);
+    return status ? status : rl_call_options_check(redlock_lock_client(lock), call, result);
 }
 
 static int wait_entered(const struct rl_operation_type *type, struct rl_arguments *arguments, struct wanted wanted)
@@ -230,7 +225,7 @@ int rl_client_ask(redlock_client *client, int (*ask)(void *data), void *data)
 #define LIMITS_OF(known) .call = {REDLOCK_STRUCT_SIZE(redlock_call_options), REDLOCK_FOREVER, (known).cancellation}
 #define ON_CLIENT(...)   (&(struct rl_arguments){.client = client, __VA_ARGS__})
 #define ON_RESOURCE(...) ON_CLIENT(.resource = resource, __VA_ARGS__)
-#define ON_LOCK(...)     (&(struct rl_arguments){.client = client_of(lock), .lock = lock, __VA_ARGS__})
+#define ON_LOCK(...)     (&(struct rl_arguments){.client = redlock_lock_client(lock), .lock = lock, __VA_ARGS__})
 
 /* An adoption is one round, so wait_ms, by which an acquire tries again, is no more than its deadline. */
 static redlock_call_options limits_of_adopt(const redlock_acquire_options *options)
@@ -331,7 +326,7 @@ int redlock_downgrade_async(redlock_lock *lock, const redlock_call_options *opti
 static bool release_lost(redlock_lock **lock, redlock_result *result)
 {
     redlock_lock *released = *lock;
-    redlock_client *client = client_of(released);
+    redlock_client *client = redlock_lock_client(released);
     if (!rl_client_in_owner_process(client) || !client->loop_thread || !atomic_load(&released->lease->loss))
         return false;
     bool ended = rl_calls_are_closed(&client->loop_thread->calls);
@@ -357,7 +352,7 @@ int redlock_release(redlock_lock **lock, const redlock_call_options *options, re
     int status = enter_release(lock ? *lock : NULL, &call, result);
     if (status)
         return status;
-    struct rl_arguments arguments = {.client = client_of(*lock), .lock = *lock, .call = call};
+    struct rl_arguments arguments = {.client = redlock_lock_client(*lock), .lock = *lock, .call = call};
     rl_lock_events_stop_for(*lock);
     *lock = NULL;
     return wait_entered(&rl_release, &arguments, (struct wanted){.result = result});
@@ -368,12 +363,12 @@ int redlock_release_async(redlock_lock **lock, const redlock_call_options *optio
 {
     redlock_lock *released = lock ? *lock : NULL;
     const redlock_call_options call = rl_call_options_known(options);
-    int status = enter_async(client_of(released), true);
+    int status = enter_async(redlock_lock_client(released), true);
     if (!status)
-        status = check_async(client_of(released), &call);
+        status = check_async(redlock_lock_client(released), &call);
     if (status)
         return status;
-    struct rl_arguments arguments = {.client = client_of(released), .lock = released, .call = call};
+    struct rl_arguments arguments = {.client = redlock_lock_client(released), .lock = released, .call = call};
     *lock = NULL;
     if (arguments.client->loop_thread)
         rl_lock_events_stop_for(released);

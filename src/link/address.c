@@ -68,10 +68,8 @@ static struct span trimmed(struct span span)
     return span;
 }
 
-/* Splits `rest` at the first (cut_last: the last) `mark`. false: it has none, and is unchanged. */
-static bool cut(struct span *rest, char mark, struct span *before)
+static bool cut_at(struct span *rest, const char *at, struct span *before)
 {
-    const char *at = memchr(rest->at, mark, rest->size);
     if (!at)
         return false;
     before->at = rest->at;
@@ -81,16 +79,15 @@ static bool cut(struct span *rest, char mark, struct span *before)
     return true;
 }
 
+/* Splits `rest` at the first (cut_last: the last) `mark`. false: it has none, and is unchanged. */
+static bool cut(struct span *rest, char mark, struct span *before)
+{
+    return cut_at(rest, memchr(rest->at, mark, rest->size), before);
+}
+
 static bool cut_last(struct span *rest, char mark, struct span *before)
 {
-    const char *at = memrchr(rest->at, mark, rest->size);
-    if (!at)
-        return false;
-    before->at = rest->at;
-    before->size = (size_t)(at - rest->at);
-    rest->size -= before->size + 1;
-    rest->at = at + 1;
-    return true;
+    return cut_at(rest, memrchr(rest->at, mark, rest->size), before);
 }
 
 static bool starts_with(struct span *span, const char *prefix)
@@ -220,24 +217,32 @@ static bool set_path(struct parser *parser, struct rl_address *address, struct s
     return decoded(parser, path, address->path, sizeof address->path, "path");
 }
 
+static bool is(struct span span, const char *text)
+{
+    return span.size == strlen(text) && memcmp(span.at, text, span.size) == 0;
+}
+
+static bool set_database(struct parser *parser, struct rl_address *address, struct span database)
+{
+    uint64_t value;
+    if (!number(database, 0, 1000000, &value))
+        return wrong_part(parser, "database ", database, "is not a number");
+    address->database = (int64_t)value;
+    return true;
+}
+
 static bool parameter(struct parser *parser, struct rl_address *address, struct span name, struct span value)
 {
     uint64_t amount;
-    if (name.size == 10 && !memcmp(name.at, "timeout_ms", 10)) {
-        if (!number(value, 1, 3600000, &amount))
-            return wrong_part(parser, "timeout_ms ", value, "is not a number from 1 to 3600000");
-        address->timeout_ms = (uint32_t)amount;
-    } else if (name.size == 18 && !memcmp(name.at, "connect_timeout_ms", 18)) {
-        if (!number(value, 1, 3600000, &amount))
-            return wrong_part(parser, "connect_timeout_ms ", value, "is not a number from 1 to 3600000");
-        address->connect_timeout_ms = (uint32_t)amount;
-    } else if (name.size == 8 && !memcmp(name.at, "database", 8)) {
-        if (!number(value, 0, 1000000, &amount))
-            return wrong_part(parser, "database ", value, "is not a number");
-        address->database = (int64_t)amount;
-    } else {
+    bool connect = is(name, "connect_timeout_ms");
+    if (is(name, "database"))
+        return set_database(parser, address, value);
+    if (!connect && !is(name, "timeout_ms"))
         return wrong_part(parser, "parameter ", name, "is unknown; known are timeout_ms, connect_timeout_ms, database");
-    }
+    if (!number(value, 1, 3600000, &amount))
+        return wrong_part(parser, connect ? "connect_timeout_ms " : "timeout_ms ", value,
+                          "is not a number from 1 to 3600000");
+    *(connect ? &address->connect_timeout_ms : &address->timeout_ms) = (uint32_t)amount;
     return true;
 }
 
@@ -280,12 +285,7 @@ static bool tcp_uri(struct parser *parser, struct rl_address *address, struct sp
     }
     if (!host_and_port(parser, address, authority, PORT))
         return false;
-    uint64_t database;
-    if (rest.size && !number(rest, 0, 1000000, &database))
-        return wrong_part(parser, "database ", rest, "is not a number");
-    if (rest.size)
-        address->database = (int64_t)database;
-    return true;
+    return rest.size == 0 || set_database(parser, address, rest);
 }
 
 static void set_name(struct rl_address *address);
@@ -355,7 +355,6 @@ static bool set_master(struct parser *parser, struct rl_address *address, struct
 static bool sentinel_uri(struct parser *parser, struct rl_address *address, struct span rest)
 {
     struct span sentinels, name = {rest.at, 0};
-    uint64_t database;
     /* Without a name the next '/' is of another node's scheme. */
     if (!cut(&rest, '/', &sentinels) || (sentinels.size && sentinels.at[sentinels.size - 1] == ':'))
         return wrong(parser, NO_NAME);
@@ -365,14 +364,30 @@ static bool sentinel_uri(struct parser *parser, struct rl_address *address, stru
         return wrong(parser, "it lists %u of the Sentinels; list all that watch the master, at least %d",
                      address->witness_count, SENTINELS_LEAST);
     bool numbered = cut(&rest, '/', &name);
-    if (numbered && !number(rest, 0, 1000000, &database))
-        return wrong_part(parser, "database ", rest, "is not a number");
-    if (numbered)
-        address->database = (int64_t)database;
+    if (numbered && !set_database(parser, address, rest))
+        return false;
     return set_master(parser, address, numbered ? name : rest);
 }
 
-enum kind { TCP, SOCKET, SENTINEL, CLUSTER };
+enum kind { NO_SCHEME, TCP, SOCKET, SENTINEL, CLUSTER };
+
+/* Takes the scheme from the start. */
+static enum kind take_scheme(struct span *rest, bool *tls)
+{
+    static const struct {
+        const char *text;
+        enum kind kind;
+        bool tls;
+    } schemes[] = {{"redis://", TCP, false},         {"rediss://", TCP, true},         {"unix://", SOCKET, false},
+                   {"sentinel://", SENTINEL, false}, {"sentinels://", SENTINEL, true}, {"cluster://", CLUSTER, false},
+                   {"clusters://", CLUSTER, true}};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (starts_with(rest, schemes[i].text)) {
+            *tls = schemes[i].tls;
+            return schemes[i].kind;
+        }
+    return NO_SCHEME;
+}
 
 static bool uri(struct parser *parser, struct rl_address *address, struct span rest, enum kind kind)
 {
@@ -395,18 +410,6 @@ static bool uri(struct parser *parser, struct rl_address *address, struct span r
     return kind == SOCKET ? set_path(parser, address, rest) : tcp_uri(parser, address, rest);
 }
 
-static bool is_cluster_uri(struct span *rest, bool *tls)
-{
-    *tls = starts_with(rest, "clusters://");
-    return *tls || starts_with(rest, "cluster://");
-}
-
-static bool is_sentinel_uri(struct span *rest, bool *tls)
-{
-    *tls = starts_with(rest, "sentinels://");
-    return *tls || starts_with(rest, "sentinel://");
-}
-
 static bool one(struct parser *parser, struct rl_address *address, struct span text)
 {
     struct span rest = text;
@@ -414,18 +417,9 @@ static bool one(struct parser *parser, struct rl_address *address, struct span t
         return wrong(parser, "it is empty; separate nodes by single commas");
     if (text.size > NODE_MAX)
         return wrong(parser, "it is longer than %d bytes", NODE_MAX);
-    if (starts_with(&rest, "redis://"))
-        return uri(parser, address, rest, TCP);
-    if (starts_with(&rest, "rediss://")) {
-        address->tls = true;
-        return uri(parser, address, rest, TCP);
-    }
-    if (starts_with(&rest, "unix://"))
-        return uri(parser, address, rest, SOCKET);
-    if (is_sentinel_uri(&rest, &address->tls))
-        return uri(parser, address, rest, SENTINEL);
-    if (is_cluster_uri(&rest, &address->tls))
-        return uri(parser, address, rest, CLUSTER);
+    enum kind kind = take_scheme(&rest, &address->tls);
+    if (kind != NO_SCHEME)
+        return uri(parser, address, rest, kind);
     if (rest.at[0] == '/')
         return set_path(parser, address, rest);
     const char *scheme = memmem(rest.at, rest.size, "://", 3);
@@ -508,9 +502,10 @@ static bool cut_node(struct span *rest, struct span *text)
     bool tls;
     struct span node = trimmed(*rest), sentinels, name;
     const char *start = rest->at;
-    if (is_cluster_uri(&node, &tls))
+    enum kind kind = take_scheme(&node, &tls);
+    if (kind == CLUSTER)
         return cut_cluster(rest, node, text);
-    if (!is_sentinel_uri(&node, &tls))
+    if (kind != SENTINEL)
         return cut(rest, ',', text);
     /* A password may have a '/'; the '@' of another node follows its scheme. */
     const char *next = memmem(node.at, node.size, "://", 3);

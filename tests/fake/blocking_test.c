@@ -4,7 +4,6 @@
 
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 
 static redlock_result result, close_result;
 static redlock_lock *lock;

@@ -2,9 +2,6 @@
  * requests it confirms and counts. */
 #include "fake/scene.h"
 
-#include <string.h>
-#include <time.h>
-
 #include "src/client/client.h"
 #include "src/core/clock.h"
 

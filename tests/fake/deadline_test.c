@@ -3,8 +3,6 @@
 #include "fake/scene.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum way { ATTACHED, DESCRIPTOR, BLOCKING, WAYS };
 enum { DEADLINE_MS = 100, FROZEN = 3, NODES = 5, ATTEMPTS = 20 };

@@ -3,9 +3,6 @@
 #include "fake/scene.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MANY = 100 };

@@ -2,9 +2,6 @@
  * tests cover its failures, and what each leaves on the nodes. Every node has granted the lock in the first round. */
 #include "fake/scene.h"
 
-#include <stdio.h>
-#include <time.h>
-
 #include "src/client/client.h"
 #include "src/node/limits.h"
 #include "src/node/nodes.h"

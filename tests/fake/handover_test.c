@@ -2,10 +2,6 @@
  * want any more. */
 #include "fake/scene.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "quorum/validity.h"
 #include "src/client/client.h"
 #include "src/core/clock.h"

@@ -1,10 +1,6 @@
 /* The handshake of a new connection: its requests, the meaning of the replies, and its cost of one round trip. */
 #include "fake/scene.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/node/guard.h"

@@ -1,9 +1,6 @@
 /* Extend and release of a held lock, with nodes that lost the key, refuse the request, or do not know the scripts. */
 #include "fake/scene.h"
 
-#include <string.h>
-#include <time.h>
-
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/node/script.h"

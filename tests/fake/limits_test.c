@@ -1,8 +1,6 @@
 /* Bounds: operations in progress, requests in flight to one node, undos kept for one node. */
 #include "fake/scene.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -3,8 +3,6 @@
 #include "fake/scene.h"
 #include "support/sigpipe.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "src/client/client.h"

@@ -4,9 +4,6 @@
 
 #include <dlfcn.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "src/client/client.h"
 #include "support/file.h"

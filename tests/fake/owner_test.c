@@ -2,10 +2,6 @@
  * ThreadSanitizer. */
 #include "fake/scene.h"
 
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { THREADS_TRIED = 1000, CANCELS = 300, WORKERS = 4 };
 
 static const char self[] = "the owner";

@@ -3,9 +3,6 @@
  * node's marker again. */
 #include "fake/scene.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/core/wall.h"

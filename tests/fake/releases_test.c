@@ -1,9 +1,6 @@
 /* Releases of one turn of the loop: several leave as one command, and each ends as if it had been sent alone. */
 #include "fake/scene.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "src/client/client.h"
 #include "src/lock/undo.h"
 #include "src/node/script.h"

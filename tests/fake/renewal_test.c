@@ -2,8 +2,6 @@
  * requests, but no lock expires because of that. */
 #include "fake/scene.h"
 
-#include <string.h>
-
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/node/script.h"

@@ -1,9 +1,6 @@
 /* One round over fake nodes: the vote that each misbehaviour counts as. No key may stay on a node. */
 #include "fake/scene.h"
 
-#include <string.h>
-#include <time.h>
-
 #include "src/client/client.h"
 
 static struct answer answer;

@@ -1,9 +1,6 @@
 #include "fake/scene.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "src/client/client.h"

@@ -2,8 +2,6 @@
  * passed on, waits for every reply. */
 #include "fake/scene.h"
 
-#include <string.h>
-
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
 
 static struct answer answer;

@@ -1,10 +1,8 @@
 #include "liars.h"
 
 #include "src/core/clock.h"
-#include "support/bytes.h"
 #include "support/fixture.h"
 #include "support/node_model.h"
-#include "support/resp.h"
 #include "support/sockets.h"
 #include "support/temp_dir.h"
 
@@ -12,7 +10,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

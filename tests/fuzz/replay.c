@@ -3,7 +3,6 @@
 #include "fuzz.h"
 
 #include "rules/random.h"
-#include "support/bytes.h"
 #include "support/file.h"
 
 #include <dirent.h>

@@ -2,9 +2,6 @@
 #include "src/link/address.h"
 #include "support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static struct rl_address nodes[REDLOCK_NODES_MAX];
 static char error[256];
 

@@ -1,9 +1,6 @@
 /* Conversion of resource names and tokens from bytes to text, and back. */
 #include "src/core/escape.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "src/core/core.h"
 
 #include "support/test.h"

@@ -5,8 +5,6 @@
 #include "support/fixture.h"
 #include "support/test.h"
 
-#include <string.h>
-
 static redlock_options given, completed;
 static redlock_result result;
 

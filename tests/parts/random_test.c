@@ -4,7 +4,6 @@
 #include "support/test.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/random.h>
 
 /* The system's results, in order: a number of bytes, a negative errno, or 0 for all requested bytes. */

@@ -3,9 +3,6 @@
 #include "support/fake_server.h"
 #include "support/test.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* The current reply; freed by the next call or at the end of the test. */
 static redisReply *reply;
 

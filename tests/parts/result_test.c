@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "redlock/redlock.h"
 

@@ -6,8 +6,6 @@
 #include "support/sockets.h"
 
 #include <netdb.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 enum { NODES = 5 };

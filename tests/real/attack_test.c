@@ -5,14 +5,10 @@
  * one second holder needs: a busy machine may need more time for an attack than the holder's lock lasts. */
 #include "real/held.h"
 
-#include "support/clock.h"
 #include "support/fixture.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -1,10 +1,6 @@
 #include "real/clients.h"
 
-#include "support/clock.h"
-
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 struct face *clients_open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent)
 {

@@ -3,7 +3,6 @@
 #include "real/held.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { NODES = 5, CONTENDERS = 8, TURNS = 15, ALL_TURNS = CONTENDERS * TURNS, PERMITS = 3, HOLD_US = 1000 };

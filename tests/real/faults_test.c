@@ -2,9 +2,6 @@
  * error text, the failure of a minority has no effect, and no key is left on a node that comes back. */
 #include "real/held.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { NODES = 5, QUORUM = 3, MINORITY = NODES - QUORUM, NODE_TIMEOUT_MS = 200 };
 
 static const char key[] = real_key("fault");

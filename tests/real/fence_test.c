@@ -6,8 +6,6 @@
 #include "src/core/wall.h"
 #include "src/node/script.h"
 
-#include <stdio.h>
-
 #define KEY    real_key("fenced")
 #define RECORD KEY ":redlock:fence"
 

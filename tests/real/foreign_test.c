@@ -3,14 +3,8 @@
  * 10). */
 #include "real/clients.h"
 
-#include "support/clock.h"
 #include "support/lateness.h"
 #include "support/raw_client.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 enum { NODES = 3, MAJORITY = NODES / 2 + 1, MS = 1000000 };
 

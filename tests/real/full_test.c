@@ -1,9 +1,6 @@
 /* Nodes at their memory limit: held locks are renewed and released, and no new lock is granted. */
 #include "real/clients.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { NODES = 3, TTL_MS = 3000 };
 
 static const char key[] = real_key("full");

@@ -2,7 +2,6 @@
 
 #include "support/lateness.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #include "src/lock/lease.h"

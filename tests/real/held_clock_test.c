@@ -2,8 +2,6 @@
  * clocks of a majority jump by the same amount, our own clock has stopped. */
 #include "real/held.h"
 
-#include <string.h>
-
 /* Locks outlive the shift, so a lost lock has not merely expired. */
 enum { TTL_MS = 60000, MAX_TTL_MS = 2000, SHIFT_US = 20000000 };
 

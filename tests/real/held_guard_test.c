@@ -2,11 +2,7 @@
  * attacks on exclusion. */
 #include "real/held.h"
 
-#include "support/clock.h"
 #include "support/fixture.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* The deployment's longest ttl, and the quarantine of a node that lost data: this ttl, its drift, and a second. */
 enum { TTL_MS = 1000, MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, LONG_MAX_TTL_MS = 20000 };

@@ -3,16 +3,11 @@
  * API has one kind of outage, with one to all nodes. */
 #include "real/held.h"
 
-#include "support/bytes.h"
-#include "support/clock.h"
 #include "support/file.h"
 #include "support/lateness.h"
 
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A renewal of nodes that reply within the node timeout of held_options() succeeds. */

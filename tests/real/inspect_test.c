@@ -7,9 +7,6 @@
 #include "support/server_program.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define RESOURCE real_key("looked-at")
 #define KEY      PUBLISHED_PREFIX RESOURCE

@@ -6,12 +6,8 @@
  */
 #include "real/held.h"
 
-#include "support/clock.h"
-
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { DISTANT_LOCKS = 8, DISTANT_TTL_MS = 5000, ONE_WAY_US = 60000, PATIENCE_MS = 600000 };
 

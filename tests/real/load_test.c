@@ -3,13 +3,11 @@
 #include "real/held.h"
 
 #include "support/allocator.h"
-#include "support/clock.h"
 #include "support/file.h"
 
 #include "rules/random.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum { THREADS = 1000, THREAD_LOCKS = 2, RESOURCES = 100 };

@@ -3,11 +3,6 @@
 
 #include "support/server_program.h"
 
-#include "support/clock.h"
-
-#include <stdio.h>
-#include <string.h>
-
 enum { NODES = 5, QUORUM = 3, TTL_MS = 20000, SHORT_TTL_MS = 4000, MILLISECOND = 1000000 };
 
 static const char key[] = real_key("lock");

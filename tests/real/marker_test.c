@@ -5,9 +5,6 @@
 
 #include "support/fixture.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { NODES = 3, TTL_MS = 2000 };
 
 static struct held_scene scene;

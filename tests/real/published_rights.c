@@ -1,14 +1,9 @@
 #include "real/published_rights.h"
 
 #include "real/held.h"
-#include "support/bytes.h"
 #include "support/file.h"
 #include "support/fixture.h"
 #include "support/server_program.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LINE_SIZE = 4096 };
 

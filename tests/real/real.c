@@ -4,9 +4,6 @@
 #include "support/fixture.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { EXIT_SKIPPED = 77, TEST_TIMEOUT_S = 120, NODES_MOST = 8 };
 

@@ -6,9 +6,6 @@
 #include "support/server_program.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NODES = 3, TTL_MS = 1800 };
 

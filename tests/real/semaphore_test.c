@@ -2,10 +2,6 @@
  * hang, the simulation while nodes lose keys. */
 #include "real/clients.h"
 
-#include "support/clock.h"
-
-#include <string.h>
-
 #define KEY real_key("seats")
 
 enum { PERMITS = 3 };

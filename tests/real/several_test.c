@@ -2,11 +2,6 @@
  * one resource. contention_test.c has overlapping ones that contend. */
 #include "real/clients.h"
 
-#include "support/clock.h"
-
-#include <stdio.h>
-#include <string.h>
-
 #define A real_key("a")
 #define B real_key("b")
 #define C real_key("c")

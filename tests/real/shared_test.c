@@ -2,12 +2,7 @@
  * do not overtake a waiting writer forever, and a waiting writer does not hold off readers forever. */
 #include "real/clients.h"
 
-#include "support/clock.h"
 #include "support/fixture.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define KEY real_key("book")
 

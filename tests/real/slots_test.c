@@ -3,13 +3,6 @@
  * slots (default: 4). */
 #include "real/clients.h"
 
-#include "support/clock.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
 enum { NODES = 5, MACHINES = 10, APART_MS = 40, JOB_MS = 2, WAIT_MS = 500, AT_LEAST_MS = 1000, MS = 1000000 };
 
 static const char key[] = real_key("slots");

@@ -2,10 +2,6 @@
 #include "real/clients.h"
 #include "src/core/histogram.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* --- Histogram --- */
 
 TEST_CASE(histogram, NULL, NULL);

@@ -2,7 +2,6 @@
  * dead waiter delays the others only briefly; no key is left. */
 #include "real/clients.h"
 
-#include "support/clock.h"
 #include "support/fixture.h"
 #include "support/lateness.h"
 #include "support/raw_client.h"
@@ -12,13 +11,9 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NODES = 3, MS = 1000000 };

@@ -1,7 +1,6 @@
 /* The simulated processes' use of the library: they acquire, hold, extend, release, wait, cancel and lose locks. */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/client/client.h"
 #include "support/fixture.h"

@@ -1,9 +1,7 @@
 /* The guarantees, by name. They are checked after every step. */
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/client/client.h"
 #include "support/fixture.h"

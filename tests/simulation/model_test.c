@@ -6,20 +6,14 @@
 #include "simulation/random.h"
 #include "src/node/reply.h"
 #include "src/node/script.h"
-#include "support/bytes.h"
 #include "support/cluster.h"
 #include "support/fixture.h"
 #include "support/node_model.h"
 #include "support/raw_client.h"
-#include "support/resp.h"
 #include "support/server_program.h"
 #include "support/test.h"
 
 #include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SEEDS = 4, STEPS = 3000, WORDS = 64, PUBLISHED = 64 };
 

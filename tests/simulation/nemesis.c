@@ -1,6 +1,5 @@
 /* The faults of a world. Each kind has its own random stream, so that leaving one out does not change the others. */
 #include <stdio.h>
-#include <string.h>
 
 #include "quorum/attest.h"
 #include "src/client/client.h"

@@ -1,7 +1,6 @@
 /* A process: a loop with one client of the library, and the code that uses it. */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/client/client.h"
 #include "world.h"

@@ -2,10 +2,8 @@
 #include "world.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "support/fixture.h"
 

@@ -4,7 +4,6 @@
 #include "fixture.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const char *copy(struct fake_rule_entry *entry, size_t index, const char *data, size_t length)
 {

@@ -3,13 +3,10 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/node/script.h"
-#include "support/resp.h"
 
 unsigned sim_script_errors;
 char sim_script_error[256];

@@ -6,9 +6,7 @@
 #include "sockets.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { TIMEOUT_MS = 20000, CHUNK = 65536 };

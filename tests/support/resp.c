@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum { MOST_ARGUMENTS = 1 << 20, LONGEST_ARGUMENT = 512 << 20 };

@@ -1,9 +1,11 @@
-/* The main function of a test program with one suite, for tests that need only the rules. */
+/* The main function of a test program with one suite, for tests that need only the rules; and the C headers that nearly
+ * every test needs. */
 #ifndef TESTS_SUPPORT_SUITE_H
 #define TESTS_SUPPORT_SUITE_H
 
 #include <check.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

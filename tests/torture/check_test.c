@@ -4,8 +4,6 @@
 
 #include "support/test.h"
 
-#include <string.h>
-
 /* Lines of a history, with times in milliseconds, separated by semicolons. A loss may be reported 10 ms late, and an
  * acquire may end 100 ms late. */
 static const struct history {

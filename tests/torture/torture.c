@@ -31,9 +31,7 @@
 #include <getopt.h>
 #include <glob.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

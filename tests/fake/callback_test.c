@@ -82,8 +82,7 @@ TEST(inside, releasing_twice_and_acquiring_in_a_callback)
 {
     scene.options.operations_max = 1; /* an operation whose callback runs has already ended */
     scene_attach();
-    scene_start_acquire_then(&answer, "stock", NULL, release_twice);
-    scene_wait(&answer);
+    scene_wait(scene_start_acquire_then(&answer, "stock", NULL, release_twice));
     ck_assert_status(scene_wait(&next), REDLOCK_OK);
 }
 
@@ -118,47 +117,9 @@ TEST(inside, client_that_is_closed_in_a_callback_is_freed_when_that_has_returned
     }
 }
 
-static void cancel_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
-{
-    scene_acquired(client, lock, result, arg);
-    redlock_cancel(scene.cancellation);
-}
-
-TEST(inside, cancelling_in_a_callback)
-{
-    struct answer waiting;
-    scene_attach();
-    scene_hold_on(0, 5, "held");
-    scene_start_acquire(&waiting, "held", SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = scene_cancellation()));
-    scene_start_acquire_then(&answer, "stock", NULL, cancel_in_callback);
-    ck_assert_status(scene_wait(&waiting), REDLOCK_CANCELLED);
-}
-
 /* --- Closing --- */
 
 SCENE_CASE(closing, scene_five_nodes);
-
-/* The nodes are silent, or away. Undos cannot reach those that are away, which are not waited for. */
-TEST_ROWS(closing, undos_that_are_not_confirmed_are_counted, 2)
-{
-    scene.keys_may_stay = _i;
-    for (unsigned i = 0; i < 2; i++)
-        scene.suffix[i] = "?timeout_ms=50";
-    scene_attach();
-    scene_lock("stock");
-    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
-    if (_i)
-        scene_cut_off(0, 2);
-    else
-        scene_each(0, 2, fake_server_pause);
-    ck_assert_status(scene_close(&answer), REDLOCK_NO_QUORUM);
-    ck_assert_uint_eq(answer.result.pending_undos, 2);
-    ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
-    ck_assert_has(answer.result.node[0].text, "not confirmed");
-    ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_GRANTED);
-    ck_assert_has(redlock_result_text(&answer.result), "closed, with 2 undos not confirmed");
-    scene_assert_key(2, 5, "stock", false);
-}
 
 /* A handshake, a query or a heartbeat leaves nothing on a node. */
 TEST_ROWS(closing, requests_that_leave_no_key_need_no_confirmation, 2)
@@ -363,8 +324,7 @@ TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
     ck_assert_status(redlock_locks(scene.client, NULL, 0, &count), REDLOCK_OK);
     ck_assert_uint_eq(count, 0);
     redlock_lock *first = scene_lock("first");
-    scene_start_acquire_then(&answer, "second", NULL, count_handles);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_acquire_then(&answer, "second", NULL, count_handles)), REDLOCK_OK);
     ck_assert_uint_eq(seen_in_callback, 2);
     lock = answer.lock;
     ck_assert_status(redlock_locks(scene.client, locks, 4, &count), REDLOCK_OK);

@@ -15,8 +15,7 @@ static enum way way;
 
 static int finish(int started)
 {
-    scene_started(&answer, started);
-    return scene_wait(&answer);
+    return scene_wait(scene_started(&answer, started));
 }
 
 #define RUN(name, blocking, asynchronous)                                                                              \
@@ -133,8 +132,10 @@ static void assert_goes_on(const struct row *row)
     if (row->is_release)
         for (unsigned i = 0; i < NODES; i++)
             scene_until(!scene_has_key(i, "stock"));
-    if (row->run == run_adopt)
-        scene_let_go_on(0, NODES, "stock");
+    if (row->run != run_adopt)
+        return;
+    scene_assert_key(0, NODES, "stock", true); /* another process has the lock */
+    scene_let_go_on(0, NODES, "stock");
 }
 
 static void assert_cut(const struct row *row, int status, int expected)

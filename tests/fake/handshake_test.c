@@ -365,8 +365,7 @@ TEST(auth, misconfiguration_that_was_mended_is_cleared)
 
 static bool all_have_answered(void)
 {
-    scene_start_ready(&answer, 0);
-    scene_wait(&answer);
+    scene_wait(scene_start_ready(&answer, 0));
     return answer.result.granted + answer.result.refused == scene.nodes;
 }
 

@@ -139,8 +139,7 @@ TEST(breaking, node_that_closes_after_its_reply_has_voted_and_keeps_the_lock)
     scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .count = 1, .ending = FAKE_SHUTDOWN});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
     assert_new_links(5);
-    scene_start_extend(&extended, answer.lock, 120000);
-    ck_assert_status(scene_wait(&extended), REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_extend(&extended, answer.lock, 120000)), REDLOCK_OK);
 }
 
 /* The server refuses the connection at accept, or a command of the handshake. The first command is AUTH, SELECT or

@@ -225,10 +225,8 @@ TEST_ROWS(arguments, a_reserved_key_may_begin_in_the_prefix, 2)
     ck_assert_has(answer.result.text, _i ? "ends in ':redlock:slot:NUMBER'" : "ends in ':redlock:queue'");
     ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.also = &(redlock_name){name, 0}, .also_count = 1)),
                      REDLOCK_INVALID);
-    scene_start_query(&answer, name);
-    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-    scene_start_release_token(&answer, name, SCENE_OTHER);
-    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    ck_assert_status(scene_wait(scene_start_query(&answer, name)), REDLOCK_INVALID);
+    ck_assert_status(scene_wait(scene_start_release_token(&answer, name, SCENE_OTHER)), REDLOCK_INVALID);
     ck_assert_uint_eq(scene_count_all(SENT_SET), 0);
     scene_lock_and_release("redlock:queue2");
 }
@@ -511,6 +509,13 @@ TEST_ROWS(thread_and_process, a_forked_child_frees_the_client_and_makes_one_of_i
 static pid_t forked;
 static bool closes;
 
+static void assert_ends_well(pid_t child)
+{
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+}
+
 static void fork_here(redlock_client *client, const redlock_result *given, void *arg)
 {
     forked = scene_fork();
@@ -523,7 +528,6 @@ static void fork_here(redlock_client *client, const redlock_result *given, void 
 TEST_ROWS(thread_and_process, a_child_that_was_forked_in_a_callback_returns_from_it, 3)
 {
     static struct answer others[2];
-    int status;
     bool connects = _i == 2;
     closes = _i > 0;
     if (connects) { /* with malloc(3), which a child can use whatever the client's thread was doing */
@@ -550,22 +554,19 @@ TEST_ROWS(thread_and_process, a_child_that_was_forked_in_a_callback_returns_from
             redlock_close_async(&scene.client, NULL, scene_completed, NULL);
         _exit(silent && !others[1].callbacks && (connects || test_allocator_live(allocator) == 0) ? 0 : WRONG);
     }
-    ck_assert_int_eq(waitpid(forked, &status, 0), forked);
-    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    assert_ends_well(forked);
     ck_assert_status(scene_wait(&others[0]), REDLOCK_OK);
     ck_assert_status(scene_wait(&others[1]), REDLOCK_OK);
 }
 
 static void fork_and_wait(struct ev_loop *loop, ev_check *watcher, int events)
 {
-    int status = 0;
     (void)events;
     ev_check_stop(loop, watcher);
     forked = scene_fork();
     if (forked == 0)
         return;
-    ck_assert_int_eq(waitpid(forked, &status, 0), forked);
-    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    assert_ends_well(forked);
 }
 
 /* The host's callback runs first, and the loop has noticed the reply already. */
@@ -606,7 +607,6 @@ static void fork_in_the_first(redlock_lock *of, int event, int loss, int64_t val
 TEST(thread_and_process, a_child_that_was_forked_in_an_event_gets_no_event_of_another_handle)
 {
     struct answer both[2];
-    int status = 0;
     events_seen = 0;
     scene_attach();
     for (unsigned i = 0; i < 2; i++)
@@ -618,8 +618,7 @@ TEST(thread_and_process, a_child_that_was_forked_in_an_event_gets_no_event_of_an
         ev_run(scene.loop, EVRUN_NOWAIT);
     if (forked == 0)
         _exit(events_seen == 1 ? 0 : WRONG);
-    ck_assert_int_eq(waitpid(forked, &status, 0), forked);
-    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    assert_ends_well(forked);
     ck_assert_uint_eq(events_seen, 2);
 }
 

@@ -115,8 +115,7 @@ TEST_ROWS(three_nodes, waiting_acquires_start_in_order_and_lose_no_validity, ROW
     fills[_i].fill();
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_lt(scene_count(i, SENT_SET), MANY);
-    scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
-    ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
+    ck_assert_status(scene_wait(scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1))), REDLOCK_TIMED_OUT);
     scene_idle(IDLE_MS);
     scene_calm(0, fills[_i].nodes); /* the other node would overtake: it holds nothing back */
     expect(REDLOCK_OK);
@@ -138,8 +137,7 @@ TEST(three_nodes, acquires_start_when_a_majority_is_connected)
     scene_attach_only();
     scene_until(rl_node_is_ready(&scene.client->nodes->node[0]));
     scene_start_acquire(answers, "first", NULL);
-    scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
-    ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
+    ck_assert_status(scene_wait(scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1))), REDLOCK_TIMED_OUT);
     scene_idle(IDLE_MS);
     scene_calm(1, 3);
     ck_assert_status(scene_wait(answers), REDLOCK_OK);
@@ -191,8 +189,7 @@ TEST(three_nodes, request_times_out_once)
     fill_windows();
     ck_assert_status(scene_wait(&answers[0]), REDLOCK_NO_QUORUM);
     for (unsigned i = 0; i < 2; i++) {
-        scene_start_extend(&late, held, 0);
-        ck_assert_status(scene_wait(&late), REDLOCK_NO_QUORUM);
+        ck_assert_status(scene_wait(scene_start_extend(&late, held, 0)), REDLOCK_NO_QUORUM);
         ck_assert_uint_gt(flight->held_count, 0);
         ck_assert_uint_le(flight->statistics->timeouts - before, flight->sent.count);
     }
@@ -246,8 +243,7 @@ TEST(three_nodes, acquires_that_give_up_their_wait_take_no_memory)
     scene_attach();
     fill_windows();
     for (unsigned i = 0; i < MORE; i++) {
-        scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
-        ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
+        ck_assert_status(scene_wait(scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1))), REDLOCK_TIMED_OUT);
         if (i == MORE / 4)
             early = test_allocator_live_bytes(allocator);
     }

@@ -210,8 +210,7 @@ TEST_ROWS(promoted, extension_and_kept_release_count_on_the_only_master, 7)
     }
     if (keepings[_i].extends) {
         end = lock->lease->rules.validity_end;
-        scene_start_extend(&answer, lock, 0);
-        ck_assert_status(scene_wait(&answer), keepings[_i].status);
+        ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 0)), keepings[_i].status);
         ck_assert_int_eq(lock->lease->rules.validity_end > end, keepings[_i].status == REDLOCK_OK);
         scene_release(&answer, &lock);
     } else {

@@ -11,8 +11,7 @@ static void five_nodes(void)
 
 static int query(const char *resource)
 {
-    scene_start_query(&answer, resource);
-    return scene_wait(&answer);
+    return scene_wait(scene_start_query(&answer, resource));
 }
 
 /* Another holder's key. */

@@ -166,8 +166,7 @@ TEST(releases, second_of_two_adoptions_at_once_gets_no_handle)
     ck_assert_status(scene_wait(&acquired[0]), REDLOCK_OK);
     ck_assert_status(scene_wait(&acquired[1]), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(strstr(acquired[1].result.text, "use its handle"));
-    scene_start_release(&released[0], &acquired[0].lock);
-    ck_assert_status(scene_wait(&released[0]), REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_release(&released[0], &acquired[0].lock)), REDLOCK_OK);
 }
 
 TEST(releases, releases_without_memory_for_a_command_leave_alone)
@@ -312,14 +311,6 @@ TEST(releases, node_that_comes_back_keeps_a_lock_for_the_rest)
     scene_calm(2, 3);
     scene_wait_for_sent(2, SENT_UNDO, 1);
     scene_wait_for_ready();
-    expect_kept(1);
-}
-
-TEST(releases, close_keeps_locks_for_the_rest)
-{
-    scene_attach();
-    ck_assert_status(scene_acquire(&late, scene_name(0), SCENE_WITH(.at_least_ms = AT_LEAST_MS)), REDLOCK_OK);
-    scene_close(&late);
     expect_kept(1);
 }
 

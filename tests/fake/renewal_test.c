@@ -343,8 +343,7 @@ TEST(events, ttl_of_an_extension_that_is_confirmed_late_counts)
     hold_one(&options);
     quorum_time end = end_of_validity();
     answer_too_late();
-    scene_start_extend(&answer, held.lock, TTL_MS);
-    ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
+    ck_assert_status(scene_wait(scene_start_extend(&answer, held.lock, TTL_MS)), REDLOCK_NO_QUORUM);
     scene_until(end_of_validity() > end);
     scene_calm(0, 5);
     options.ttl_ms = TTL_MS;

@@ -124,8 +124,7 @@ void scene_attach(void)
 unsigned scene_ready_nodes(void)
 {
     struct answer answer;
-    scene_start_ready(&answer, 0);
-    scene_wait(&answer);
+    scene_wait(scene_start_ready(&answer, 0));
     return answer.result.granted;
 }
 
@@ -253,69 +252,74 @@ struct answer *scene_cleared(struct answer *answer)
     return answer;
 }
 
-void scene_started(const struct answer *answer, int status)
+struct answer *scene_started(struct answer *answer, int status)
 {
     ck_assert_status(status, REDLOCK_OK);
     ck_assert_msg(answer->callbacks == 0, "called back from inside the call");
     scene.started++;
+    return answer;
 }
 
-void scene_start_acquire_then(struct answer *answer, const char *resource, const redlock_acquire_options *options,
-                              redlock_acquire_callback callback)
+struct answer *scene_start_acquire_then(struct answer *answer, const char *resource,
+                                        const redlock_acquire_options *options, redlock_acquire_callback callback)
 {
-    scene_started(answer, redlock_acquire_async(scene.client, resource, options, callback, scene_cleared(answer)));
+    return scene_started(answer,
+                         redlock_acquire_async(scene.client, resource, options, callback, scene_cleared(answer)));
 }
 
-void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
+struct answer *scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
 {
-    scene_start_acquire_then(answer, resource, options, scene_acquired);
+    return scene_start_acquire_then(answer, resource, options, scene_acquired);
 }
 
-void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback callback)
+struct answer *scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback callback)
 {
-    scene_started(answer, redlock_ready_async(scene.client, wait_ms, callback, scene_cleared(answer)));
+    return scene_started(answer, redlock_ready_async(scene.client, wait_ms, callback, scene_cleared(answer)));
 }
 
-void scene_start_ready(struct answer *answer, int64_t wait_ms)
+struct answer *scene_start_ready(struct answer *answer, int64_t wait_ms)
 {
-    scene_start_ready_then(answer, wait_ms, scene_completed);
+    return scene_start_ready_then(answer, wait_ms, scene_completed);
 }
 
-void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
-                       const char *token)
+struct answer *scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
+                                 const char *token)
 {
-    scene_started(answer,
-                  redlock_adopt_async(scene.client, resource, options, token, scene_acquired, scene_cleared(answer)));
+    return scene_started(
+        answer, redlock_adopt_async(scene.client, resource, options, token, scene_acquired, scene_cleared(answer)));
 }
 
-void scene_start_release_token(struct answer *answer, const char *resource, const char *token)
+struct answer *scene_start_release_token(struct answer *answer, const char *resource, const char *token)
 {
-    scene_started(answer, redlock_release_token_async(scene.client, resource, 0, token, NULL, scene_completed,
-                                                      scene_cleared(answer)));
+    return scene_started(answer, redlock_release_token_async(scene.client, resource, 0, token, NULL, scene_completed,
+                                                             scene_cleared(answer)));
 }
 
-void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms)
+struct answer *scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms)
 {
-    scene_started(answer, redlock_extend_async(lock, ttl_ms, NULL, scene_completed, scene_cleared(answer)));
+    return scene_started(answer, redlock_extend_async(lock, ttl_ms, NULL, scene_completed, scene_cleared(answer)));
 }
 
-void scene_start_release(struct answer *answer, redlock_lock **lock)
+struct answer *scene_start_release(struct answer *answer, redlock_lock **lock)
 {
     redlock_lock *released = *lock; /* *lock may be part of the answer, which is cleared next */
     scene_started(answer, redlock_release_async(&released, NULL, scene_completed, scene_cleared(answer)));
     ck_assert_ptr_null(released);
     *lock = NULL;
+    return answer;
 }
 
-void scene_start_query(struct answer *answer, const char *resource)
+struct answer *scene_start_query(struct answer *answer, const char *resource)
 {
-    scene_started(answer, redlock_query_async(scene.client, resource, 0, NULL, scene_queried, scene_cleared(answer)));
+    return scene_started(answer,
+                         redlock_query_async(scene.client, resource, 0, NULL, scene_queried, scene_cleared(answer)));
 }
 
-void scene_start_close(struct answer *answer)
+struct answer *scene_start_close(struct answer *answer)
 {
     scene_started(answer, redlock_close_async(&scene.client, NULL, scene_completed, scene_cleared(answer)));
     ck_assert_ptr_null(scene.client);
+    return answer;
 }
 
 static void dispatch(void)
@@ -335,8 +339,7 @@ int scene_wait(struct answer *answer)
 
 int scene_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
 {
-    scene_start_acquire(answer, resource, options);
-    return scene_wait(answer);
+    return scene_wait(scene_start_acquire(answer, resource, options));
 }
 
 const char *scene_name(unsigned i)
@@ -354,14 +357,12 @@ void scene_start_acquires(struct answer *answers, unsigned count, const redlock_
 
 int scene_release(struct answer *answer, redlock_lock **lock)
 {
-    scene_start_release(answer, lock);
-    return scene_wait(answer);
+    return scene_wait(scene_start_release(answer, lock));
 }
 
 int scene_close(struct answer *answer)
 {
-    scene_start_close(answer);
-    return scene_wait(answer);
+    return scene_wait(scene_start_close(answer));
 }
 
 redlock_lock *scene_lock(const char *resource)

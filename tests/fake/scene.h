@@ -143,23 +143,25 @@ struct scene_events {
 void scene_note_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *events);
 
 /* For a call that has no function below:
- *     scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer))); */
+ *     scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer))); It returns
+ * the answer. */
 struct answer *scene_cleared(struct answer *answer);
-void scene_started(const struct answer *answer, int status);
+struct answer *scene_started(struct answer *answer, int status);
 
-/* Each clears the answer and starts an operation. ..._then() has a callback of the test, which calls the usual one. */
-void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
-void scene_start_acquire_then(struct answer *answer, const char *resource, const redlock_acquire_options *options,
-                              redlock_acquire_callback callback);
-void scene_start_ready(struct answer *answer, int64_t wait_ms);
-void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback callback);
-void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
-                       const char *token);
-void scene_start_release_token(struct answer *answer, const char *resource, const char *token);
-void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms);
-void scene_start_release(struct answer *answer, redlock_lock **lock);
-void scene_start_query(struct answer *answer, const char *resource);
-void scene_start_close(struct answer *answer);
+/* Each clears the answer, starts an operation, and returns the answer: scene_wait(scene_start_query(&answer, "stock")).
+ * ..._then() has a callback of the test, which calls the usual one. */
+struct answer *scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
+struct answer *scene_start_acquire_then(struct answer *answer, const char *resource,
+                                        const redlock_acquire_options *options, redlock_acquire_callback callback);
+struct answer *scene_start_ready(struct answer *answer, int64_t wait_ms);
+struct answer *scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback callback);
+struct answer *scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
+                                 const char *token);
+struct answer *scene_start_release_token(struct answer *answer, const char *resource, const char *token);
+struct answer *scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms);
+struct answer *scene_start_release(struct answer *answer, redlock_lock **lock);
+struct answer *scene_start_query(struct answer *answer, const char *resource);
+struct answer *scene_start_close(struct answer *answer);
 
 /* Turns the loop, or dispatches, until the operation has ended; returns its status. */
 int scene_wait(struct answer *answer);

@@ -69,22 +69,6 @@ TEST(together, readers_together_a_writer_alone)
     held_release(face, &first);
 }
 
-/* A foreign client's SET NX finds the readers' key. */
-TEST(together, foreign_clients_are_excluded_and_exclude)
-{
-    struct face *face = clients_open(_i);
-    redlock_lock *lock = enter(face, true);
-    await_readers(face, 1);
-    for (size_t i = 0; i < HELD_NODES; i++)
-        ck_assert(!real_foreign_set(i, KEY, "theirs"));
-    held_release(face, &lock);
-    ck_assert(real_nothing_left(face));
-    for (size_t i = 0; i < HELD_NODES; i++)
-        ck_assert(real_foreign_set(i, KEY, "theirs"));
-    refuse(face, true);
-    cluster_flush_all(cluster);
-}
-
 TEST(together, each_reader_ends_by_itself)
 {
     struct face *face = clients_open(_i);

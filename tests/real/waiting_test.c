@@ -4,7 +4,7 @@
 
 #include "support/fixture.h"
 #include "support/lateness.h"
-#include "support/raw_client.h"
+#include "support/resp.h"
 #include "support/server_program.h"
 #include "support/sockets.h"
 
@@ -778,50 +778,6 @@ TEST(faults, waiter_without_channels_acquires_the_lock)
 {
     if (server_program_has(SERVER_CHANNEL_ACL))
         assert_takes_less(wait_without_channels, _i, 5000);
-}
-
-/* A user who may only publish names keys of other programs, with values that are easy to guess, and the lock itself. The
- * waiter has the rights to delete them, and must not. */
-TEST(faults, forged_hand_overs_touch_no_key)
-{
-    static const char *const channel_of[] = {"EVAL", "return redis.call('PUBSUB', 'CHANNELS', 'redlock:*')[1]", "0"};
-    static const char *const keys[] = {"counter", "flag", "record"}, *const values[] = {"0", "1", FAR_AHEAD};
-    char channel[256], message[256];
-    struct waiter waiter;
-    struct face *holder, *waiting;
-    if (!server_program_has(SERVER_CHANNEL_ACL))
-        return;
-    real_cluster_of(NODES, (struct cluster_node_options){.acl = "user default on nopass ~* &* +@all\n"
-                                                                "user forger on >word &* -@all +publish\n"});
-    holder = open_here();
-    waiting = open_here();
-    redlock_lock *lock = take_it(holder);
-    start_queued(&waiter, waiting);
-    clients_await_subscribers(1, 1);
-    for (size_t i = 0; i < NODES; i++) {
-        struct raw_client *forger = raw_client_connect(cluster_port(cluster, i));
-        ck_assert(
-            cluster_command(cluster, i, channel, sizeof channel, channel_of[0], channel_of[1], channel_of[2], NULL));
-        raw_client_say(forger, "AUTH", "forger", "word", NULL);
-        ck_assert_str_eq(raw_client_reply(forger), "OK");
-        for (int k = 0; k < ROWS(keys); k++) {
-            cluster_command(cluster, i, NULL, 0, "SET", keys[k], values[k], "PX", "20000", NULL);
-            snprintf(message, sizeof message, "G%s 1 %zu %s", values[k], strlen(keys[k]), keys[k]);
-            raw_client_say(forger, "PUBLISH", channel, message, NULL);
-            ck_assert_str_eq(raw_client_reply(forger), "1");
-        }
-        snprintf(message, sizeof message, "G%s 1 %zu %s", redlock_lock_token(lock), strlen(KEY), KEY);
-        raw_client_say(forger, "PUBLISH", channel, message, NULL);
-        ck_assert_str_eq(raw_client_reply(forger), "1");
-        raw_client_close(forger);
-    }
-    real_until(waiting, held_statistics(waiting).messages_dropped == NODES * (ROWS(keys) + 1));
-    face_idle(holder, 100);
-    for (size_t i = 0; i < NODES; i++)
-        ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", "counter", "flag", "record", KEY, NULL), 4);
-    release_it(lock);
-    waiter_finish_and_release(&waiter);
-    real_command(NODES, "DEL", "counter", "flag", "record", NULL);
 }
 
 /* --- A hostile node --- */

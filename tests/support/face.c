@@ -218,85 +218,45 @@ static int checked(int status, const redlock_result *result)
 
 /* --- Operations --- */
 
-/* The blocking function, or the asynchronous one and its callback. */
-#define CALL(face, result, blocking, asynchronous)                                                                     \
-    ((face)->kind == BLOCKING_FACE ? checked((blocking), (result)) : finish((face), &completion, (asynchronous)))
+/* A function that calls the blocking function, or the asynchronous one with its callback. out: what the callback gets besides the
+ * result. */
+#define CALL(declaration, out, blocking, asynchronous)                                                                 \
+    int declaration                                                                                                    \
+    {                                                                                                                  \
+        struct completion completion = {.inside = true, .result = result, out};                                        \
+        if (completion.lock && face->kind != BLOCKING_FACE)                                                            \
+            *completion.lock = NULL; /* for a call that is refused at once */                                          \
+        return face->kind == BLOCKING_FACE ? checked((blocking), result) : finish(face, &completion, (asynchronous));  \
+    }
 
-int face_ready(struct face *face, int64_t wait_ms, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result};
-    return CALL(face, result, redlock_ready(face->client, wait_ms, result),
-                redlock_ready_async(face->client, wait_ms, on_completed, &completion));
-}
-
-int face_acquire(struct face *face, const char *resource, const redlock_acquire_options *options, redlock_lock **lock,
-                 redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result, .lock = lock};
-    if (face->kind != BLOCKING_FACE)
-        *lock = NULL; /* for a call that is refused at once */
-    return CALL(face, result, redlock_acquire(face->client, resource, options, lock, result),
-                redlock_acquire_async(face->client, resource, options, on_acquired, &completion));
-}
-
-int face_adopt(struct face *face, const char *resource, const redlock_acquire_options *options, const char *token,
-               redlock_lock **lock, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result, .lock = lock};
-    if (face->kind != BLOCKING_FACE)
-        *lock = NULL; /* for a call that is refused at once */
-    return CALL(face, result, redlock_adopt(face->client, resource, options, token, lock, result),
-                redlock_adopt_async(face->client, resource, options, token, on_acquired, &completion));
-}
-
-int face_release_token(struct face *face, const char *resource, const char *token, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result};
-    return CALL(face, result, redlock_release_token(face->client, resource, 0, token, NULL, result),
-                redlock_release_token_async(face->client, resource, 0, token, NULL, on_completed, &completion));
-}
-
-int face_trust(struct face *face, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result};
-    return CALL(face, result, redlock_trust(face->client, NULL, result),
-                redlock_trust_async(face->client, NULL, on_completed, &completion));
-}
-
-int face_inspect(struct face *face, const char *resource, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result};
-    return CALL(face, result, redlock_inspect(face->client, resource, 0, NULL, result),
-                redlock_inspect_async(face->client, resource, 0, NULL, on_completed, &completion));
-}
-
-int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result};
-    return CALL(face, result, redlock_extend(lock, ttl_ms, NULL, result),
-                redlock_extend_async(lock, ttl_ms, NULL, on_completed, &completion));
-}
-
-int face_downgrade(struct face *face, redlock_lock *lock, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result};
-    return CALL(face, result, redlock_downgrade(lock, NULL, result),
-                redlock_downgrade_async(lock, NULL, on_completed, &completion));
-}
-
-int face_release(struct face *face, redlock_lock **lock, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result};
-    return CALL(face, result, redlock_release(lock, NULL, result),
-                redlock_release_async(lock, NULL, on_completed, &completion));
-}
-
-int face_query(struct face *face, const char *resource, redlock_state *state, redlock_result *result)
-{
-    struct completion completion = {.inside = true, .result = result, .state = state};
-    return CALL(face, result, redlock_query(face->client, resource, 0, NULL, state, result),
-                redlock_query_async(face->client, resource, 0, NULL, on_queried, &completion));
-}
+CALL(face_ready(struct face *face, int64_t wait_ms, redlock_result *result), .lock = NULL,
+     redlock_ready(face->client, wait_ms, result),
+     redlock_ready_async(face->client, wait_ms, on_completed, &completion))
+CALL(face_acquire(struct face *face, const char *resource, const redlock_acquire_options *options, redlock_lock **lock,
+                  redlock_result *result),
+     .lock = lock, redlock_acquire(face->client, resource, options, lock, result),
+     redlock_acquire_async(face->client, resource, options, on_acquired, &completion))
+CALL(face_adopt(struct face *face, const char *resource, const redlock_acquire_options *options, const char *token,
+                redlock_lock **lock, redlock_result *result),
+     .lock = lock, redlock_adopt(face->client, resource, options, token, lock, result),
+     redlock_adopt_async(face->client, resource, options, token, on_acquired, &completion))
+CALL(face_release_token(struct face *face, const char *resource, const char *token, redlock_result *result),
+     .lock = NULL, redlock_release_token(face->client, resource, 0, token, NULL, result),
+     redlock_release_token_async(face->client, resource, 0, token, NULL, on_completed, &completion))
+CALL(face_trust(struct face *face, redlock_result *result), .lock = NULL, redlock_trust(face->client, NULL, result),
+     redlock_trust_async(face->client, NULL, on_completed, &completion))
+CALL(face_inspect(struct face *face, const char *resource, redlock_result *result), .lock = NULL,
+     redlock_inspect(face->client, resource, 0, NULL, result),
+     redlock_inspect_async(face->client, resource, 0, NULL, on_completed, &completion))
+CALL(face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result), .lock = NULL,
+     redlock_extend(lock, ttl_ms, NULL, result), redlock_extend_async(lock, ttl_ms, NULL, on_completed, &completion))
+CALL(face_downgrade(struct face *face, redlock_lock *lock, redlock_result *result), .lock = NULL,
+     redlock_downgrade(lock, NULL, result), redlock_downgrade_async(lock, NULL, on_completed, &completion))
+CALL(face_release(struct face *face, redlock_lock **lock, redlock_result *result), .lock = NULL,
+     redlock_release(lock, NULL, result), redlock_release_async(lock, NULL, on_completed, &completion))
+CALL(face_query(struct face *face, const char *resource, redlock_state *state, redlock_result *result), .state = state,
+     redlock_query(face->client, resource, 0, NULL, state, result),
+     redlock_query_async(face->client, resource, 0, NULL, on_queried, &completion))
 
 int face_close(struct face **face, redlock_result *result)
 {

@@ -14,6 +14,7 @@ const char *const sim_invariant_names[SIM_INVARIANTS] = {
 const char *const sim_situation_names[SIM_SITUATIONS] = {"renewals",
                                                          "renewals on a master promoted a moment ago",
                                                          "heals",
+                                                         "heals whose connection broke",
                                                          "hand-overs",
                                                          "hand-overs after a node forgot",
                                                          "late grants",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "quorum/guard.h"
+#include "src/node/script.h"
 #include "support/fixture.h"
 #include "world.h"
 
@@ -221,7 +222,9 @@ static void note_situation(const struct sim_link *link, size_t count, const stru
     if (!succeeded || count < 2 || !is_script(words))
         return;
     struct resp_argument name = sim_script_name(words[1]);
-    if (sim_text_is(name, "extend"))
+    if (sim_text_is(name, "heal"))
+        met[SIM_MET_BROKEN_HEAL] += link->severed || !link->client_open;
+    else if (sim_text_is(name, "extend"))
         met[SIM_MET_EARLY_RENEWAL] += promoted && sim_world->now < promoted + QUORUM_SETTLING;
 }
 
@@ -342,11 +345,32 @@ struct sim_link *sim_link_open(struct sim_process *process, unsigned node)
     return link;
 }
 
+static void break_silently(void *subject, uint64_t client_told)
+{
+    struct sim_link *link = subject;
+    if (link->client_open && !link->error)
+        sim_link_cut(link, client_told, false);
+    sim_link_release(link);
+}
+
+/* By chance a connection breaks hardly ever while a heal is on its way. */
+static void break_heal(struct sim_link *link, const char *bytes, size_t size)
+{
+    struct sim_random *random = &sim_world->fault_streams[SIM_FAULT_BREAK];
+    if (sim_world->calm || !(sim_world->config.faults & 1u << SIM_FAULT_BREAK) ||
+        !memmem(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1, TOKEN_DIGITS) || !sim_random_chance(random, 200))
+        return;
+    link->references++;
+    sim_at(sim_world->now, break_silently, link, sim_random_chance(random, 700));
+}
+
 void sim_link_write(struct sim_link *link, const void *bytes, size_t size)
 {
     sim_check_sent(link->process, link->node->index, bytes, size);
-    if (!link->severed)
-        send_after(link, true, request_arrives, bytes, size);
+    if (link->severed)
+        return;
+    send_after(link, true, request_arrives, bytes, size);
+    break_heal(link, bytes, size);
 }
 
 void sim_link_close(struct sim_link *link)

@@ -90,6 +90,7 @@ enum sim_situation {
     SIM_MET_RENEWAL,
     SIM_MET_EARLY_RENEWAL, /* on a master that was promoted a moment ago */
     SIM_MET_HEAL,
+    SIM_MET_BROKEN_HEAL, /* its connection has broken, and the node executes it */
     SIM_MET_HAND_OVER,
     SIM_MET_FORGETTING, /* a hand-over while locks that a node forgot may live */
     SIM_MET_LATE_GRANT,

@@ -32,8 +32,7 @@ static void set_end(const struct quorum_guard *guard, struct quorum_guard_node *
     quorum_duration young = node->time < node->since
                                 ? QUORUM_SETTLING
                                 : quorum_time_until(quorum_time_add(node->since, QUORUM_SETTLING), node->time);
-    bool settles = node->longer && node->since != QUORUM_TRUSTED && young;
-    node->settled = settles ? quorum_time_add(node->received, young) : 0;
+    node->settled = node->longer && young ? quorum_time_add(node->received, young) : 0;
 }
 
 bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl, quorum_time now)

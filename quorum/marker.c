@@ -60,7 +60,6 @@ bool quorum_marker_parse(struct quorum_marker *marker, const char *text, size_t 
 {
     struct words words = {text, text + size, true};
     const uint64_t any = UINT64_C(9999999999999999999), milliseconds = UINT64_C(9000000000000);
-    memset(marker, 0, sizeof *marker);
     words.valid = take_number(&words, 2) == 2;
     take_word(&words, is_alphanumeric, marker->facts.run_id, sizeof marker->facts.run_id);
     take_word(&words, is_hexadecimal, marker->facts.history, sizeof marker->facts.history);
@@ -134,10 +133,7 @@ enum quorum_marker_verdict quorum_marker_judge(const struct quorum_marker_view *
                                                struct quorum_marker *marker)
 {
     if (size == 0) {
-        memset(marker, 0, sizeof *marker);
-        marker->facts = *view->facts;
-        marker->max_ttl = view->max_ttl;
-        marker->nodes = view->nodes;
+        *marker = (struct quorum_marker){.facts = *view->facts, .max_ttl = view->max_ttl, .nodes = view->nodes};
         copy(marker->deployment, sizeof marker->deployment, view->deployment);
         start_anew(marker, view->jumped ? "jumped" : "new");
         return QUORUM_MARKER_WRITE;

@@ -1,7 +1,6 @@
 #include "quorum/retry.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* Measured best: 0-5 ms for 8 contenders, 0-20 ms for 32; beyond 100 ms the lock is free while all clients sleep. */
 static const quorum_duration contended_first = 5 * QUORUM_MILLISECOND;
@@ -16,8 +15,7 @@ static const quorum_duration shortest_rest = QUORUM_MILLISECOND;
 
 void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline)
 {
-    memset(retry, 0, sizeof *retry);
-    retry->deadline = deadline;
+    *retry = (struct quorum_retry){.deadline = deadline};
 }
 
 static quorum_duration window(const struct quorum_retry *retry)
@@ -35,7 +33,6 @@ quorum_time quorum_retry_next(struct quorum_retry *retry, quorum_time now, enum 
     assert(verdict != QUORUM_UNDECIDED && verdict != QUORUM_WON && verdict != QUORUM_LOST_CANCELLED);
     retry->losses = verdict == retry->last ? retry->losses + 1 : 1;
     retry->last = verdict;
-    retry->round = round;
     quorum_duration floor = round < longest_floor ? round : longest_floor;
     quorum_time earliest = quorum_time_add(now, floor);
     quorum_duration rest = quorum_time_until(retry->deadline, earliest);

@@ -15,7 +15,6 @@ struct quorum_retry {
     quorum_time deadline;     /* of the wait; QUORUM_NEVER: none */
     enum quorum_verdict last; /* the last attempt's verdict; UNDECIDED before the first */
     unsigned losses;          /* attempts in a row with this verdict */
-    quorum_duration round;    /* how long the last attempt took */
 };
 
 void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline);

@@ -20,7 +20,6 @@ void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_wai
     memset(waiting, 0, sizeof *waiting);
     waiting->terms = *terms;
     waiting->overtake_at = waiting->give_up_at = QUORUM_NEVER;
-    waiting->pause = terms->refresh;
     for (unsigned i = 0; i < QUORUM_NODES_MAX; i++)
         waiting->free_at[i] = QUORUM_NEVER;
 }

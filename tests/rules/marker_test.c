@@ -26,11 +26,16 @@ static const struct {
     bool jumped;
 } rows[] = {
     {"as it was", GOOD, SAME, .verdict = QUORUM_MARKER_KEEP},
+    {"capitals",
+     "2 AZaz09 AFaf09 7 3 1600000000000 1600000000000000 30000 5 new 1f here",
+     {"AZaz09", "AFaf09", false, 7, 3, 0},
+     .verdict = QUORUM_MARKER_KEEP},
     {"none", "", SAME, .verdict = QUORUM_MARKER_WRITE, .why = "new"},
     {"restart", GOOD, {"ac", "cd", false, 7, 3, 0}, .verdict = QUORUM_MARKER_WRITE, .why = "restarted"},
     {"replica", GOOD, {"ab", "ce", false, 7, 3, 0}, .verdict = QUORUM_MARKER_WRITE, .why = "copied"},
     {"history freed", GOOD, {"ab", "0", false, 7, 3, 0}, .verdict = QUORUM_MARKER_KEEP},
     {"evicted", GOOD, {"ab", "cd", false, 8, 3, 0}, .verdict = QUORUM_MARKER_WRITE, .why = "evicted"},
+    {"statistics reset", GOOD, {"ab", "cd", false, 0, 3, 0}, .verdict = QUORUM_MARKER_WRITE, .why = "evicted"},
     {"swapped", GOOD, {"ab", "cd", false, 7, 4, 0}, .verdict = QUORUM_MARKER_WRITE, .why = "replaced"},
     {"may evict now", GOOD, {"ab", "cd", true, 7, 3, 0}, .verdict = QUORUM_MARKER_WRITE},
     {"older copy", GOOD, SAME, .verdict = QUORUM_MARKER_WRITE, .why = "replaced", .seen_nonce = "2f"},
@@ -44,6 +49,7 @@ static const struct {
      .verdict = QUORUM_MARKER_KEEP},
     {"larger max_ttl", GOOD, SAME, .verdict = QUORUM_MARKER_WRITE, .max_ttl = 40000},
     {"smaller max_ttl", GOOD, SAME, .verdict = QUORUM_MARKER_KEEP, .max_ttl = 3000},
+    {"from this millisecond", "2 ab cd 7 3 1700000000000 1 30000 5 new 1f here", SAME, .verdict = QUORUM_MARKER_KEEP},
     {"from the future", "2 ab cd 7 3 1700000000001 1 30000 5 new 1f here", SAME, .verdict = QUORUM_MARKER_WRITE,
      .why = "restarted"},
     {"other deployment", "2 ab cd 7 3 1 1 30000 5 new 1f there", SAME, .verdict = QUORUM_MARKER_OTHER},
@@ -66,6 +72,8 @@ TEST_ROWS(marker, facts_that_differ_start_it_anew, ROWS(rows))
     ck_assert_int_eq(marker.since == QUORUM_MARKER_NOW, rows[_i].why != NULL);
     ck_assert_str_eq(marker.why, rows[_i].why ? rows[_i].why : "new");
     ck_assert_uint_eq(marker.max_ttl, max_ttl > 30000 ? max_ttl : 30000);
+    ck_assert_str_eq(marker.deployment, "here");
+    ck_assert_uint_eq(marker.nodes, 5);
     ck_assert_str_eq(marker.facts.run_id, rows[_i].facts.run_id);
     ck_assert_str_eq(marker.facts.history, rows[_i].facts.history[0] == '0' ? "cd" : rows[_i].facts.history);
 }
@@ -78,6 +86,7 @@ static const char *const no_markers[] = {
     GOOD "\n",
     "2 ab cd 7 3 1 1 30000 5 new 1f",
     "2 ab  cd 7 3 1 1 30000 5 new 1f here",
+    "2 a-b cd 7 3 1 1 30000 5 new 1f here",
     "2 ab xy 7 3 1 1 30000 5 new 1f here",
     "2 ab cd -7 3 1 1 30000 5 new 1f here",
     "2 ab cd ee7 3 1 1 30000 5 new 1f here",

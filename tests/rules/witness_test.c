@@ -26,6 +26,7 @@ struct word {
 static void fill(struct quorum_witnesses *witnesses, const struct word *words, unsigned count, unsigned least)
 {
     quorum_witnesses_init(witnesses, count, least);
+    witnesses->witness[count] = (struct quorum_witness){now, false, false, 99, 9, "a", NEW}; /* none of them */
     for (unsigned i = 0; i < count; i++) {
         struct quorum_witness *witness = &witnesses->witness[i];
         witness->sent = words[i].ago_ms ? now - words[i].ago_ms * MS : 0;

@@ -18,7 +18,6 @@ import random
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -29,22 +28,33 @@ from universalmutator import mutator
 
 Test = collections.namedtuple('Test', 'name target arguments environment labels')
 baselines, locks = {}, collections.defaultdict(threading.Lock)
+catches = collections.Counter() # of each (file, name of a test)
 ninja_lock = threading.Lock()
 
 
-def run(command, seconds=600, environment=None, cwd=None):
-    """Returns the exit status (None: out of time) and the output. Nothing that the command started is left in its process group."""
+def run(command, seconds=600, environment=None, cwd=None, report=None):
+    """Returns the exit status (None: out of time) and the output. A Check program that writes this report ends with its first failure. No process is left
+    in its session: Check gives each case a group of its own."""
+    if report:
+        open(report, 'w', encoding='utf-8').close()
+        environment = {**environment, 'CK_TAP_LOG_FILE_NAME': report}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors='replace',
                                env={**os.environ, **(environment or {})}, cwd=cwd or options.build, start_new_session=True,
                                shell=isinstance(command, str))
+    end = time.monotonic() + seconds
     try:
-        output, _ = process.communicate(timeout=seconds)
-        return process.returncode, output
-    except subprocess.TimeoutExpired:
-        return None, ''
+        while True:
+            try:
+                output, _ = process.communicate(timeout=max(0, min(0.3, end - time.monotonic())))
+                return process.returncode, output
+            except subprocess.TimeoutExpired:
+                failure = report and re.search('^not ok .*', pathlib.Path(report).read_text(encoding='utf-8', errors='replace'), re.MULTILINE)
+                if failure or time.monotonic() >= end:
+                    return (1, failure.group()) if failure else (None, '')
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        if process.poll() != 0:
+            process.kill()
+            subprocess.run(['pkill', '-KILL', '-s', str(process.pid)], check=False)
         process.wait()
 
 
@@ -63,12 +73,37 @@ def command_of(target, known={}):
 # --- Mutants ---
 
 
+def changes_nothing(old, new):
+    """A loop that ends at its bound rather than from it on, or a sum the other way round."""
+    loop = re.sub(r'(for \(.* = 0; \w+) < (.*\+\+\))', r'\1 != \2', old)
+    turned = sorted(old.replace(' ', '')) == sorted(new.replace(' ', '')) and 'quorum_time_add ( ' in new
+    return new == loop or turned
+
+
 def mutants_of(file):
     """(file, number of the line, new text) of each mutant. An assert only watches: a weaker one fails no test."""
     with open(file, encoding='utf-8') as source, contextlib.redirect_stdout(io.StringIO()):
-        found = mutator.mutants_regexp(source.readlines(), ['universal.rules', 'c_like.rules', 'c.rules'],
-                                       ignorePatterns=[r'^\s*#', r'\b(static_)?assert\('], ignoreStringOnly=True)
-    return [(file, mutant[0], mutant[1]) for mutant in found]
+        lines = source.readlines()
+        found = mutator.mutants_regexp(lines, ['universal.rules', 'c_like.rules', 'c.rules'], ignorePatterns=[r'^\s*#', r'\b(static_)?assert\('],
+                                       ignoreStringOnly=True)
+    return [(file, mutant[0], mutant[1]) for mutant in found if not changes_nothing(lines[mutant[0] - 1], mutant[1])]
+
+
+def equivalents():
+    """Why the known mutants change nothing that can be observed, by file, old and new text; '*' for any new text."""
+    known, file, reason, old = {}, '', '', ''
+    with open('scripts/lib/equivalent_mutants.txt', encoding='utf-8') as lines:
+        for line in lines:
+            sign, text = line[:2], line[2:].strip()
+            if sign == '@ ':
+                file = text
+            elif sign == '- ':
+                old = text
+            elif sign == '+ ':
+                known[file, old, text] = reason
+            elif sign != '# ':
+                reason = line.strip()
+    return known
 
 
 def sample(path):
@@ -109,7 +144,7 @@ def named_for(file):
 
 
 def tests_for(file, tests):
-    """The tests that the file is a part of, the nearest first."""
+    """The tests that the file is a part of: the nearest first, then those that caught its other mutants."""
     stem, named = os.path.basename(file)[:-2], named_for(file)
 
     def links(test):
@@ -119,8 +154,9 @@ def tests_for(file, tests):
         return f'/{file}.o' in command or object_of(file) in command or (not file.startswith('cli/') and 'src/libredlock.a' in command)
 
     def distance(test):
-        near = test.name in named, re.search(rf'(^|_){stem}($|_)', test.name) is not None
-        return (not any(near), not near[0], 'servers' in test.labels, 'timed' in test.labels, 'simulation' in test.labels)
+        near = test.name in named, *(re.search(rf'(^|_){word}($|_)', test.name) is not None for word in (stem, stem.split('_')[0]))
+        slow = [label in test.labels for label in ('exhaustive', 'servers', 'timed', 'simulation')]
+        return [not any(near), not near[0], -catches[file, test.name], not near[1], *slow, baselines.get(test.name) or 0]
 
     return sorted((test for test in tests if links(test)), key=distance)
 
@@ -136,8 +172,8 @@ def passes_without(test):
     """How many seconds the test takes without a mutant; None: it fails. It is built and run once, when a mutant first needs it."""
     with locks[test.name]:
         if test.name not in baselines:
-            begin = time.monotonic()
             ninja(test.target, *(['cli/redlock'] if 'cli' in test.labels else []))
+            begin = time.monotonic()
             status, _ = run([os.path.join(options.build, test.target), *test.arguments], 900, test.environment)
             baselines[test.name] = time.monotonic() - begin if status == 0 else None
             if status not in (0, 77):
@@ -154,7 +190,7 @@ def compile_text(file, text, directory, name):
     with open(source, 'w', encoding='utf-8') as out:
         out.write(text)
     words = shlex.split(command_of(object_of(file)))
-    words = words[:words.index('-MD')] + ['-w', '-O1', '-g0', f'-ffile-prefix-map={directory}=.', '-iquote', os.path.dirname(os.path.abspath(file)),
+    words = words[:words.index('-MD')] + ['-O1', '-g0', f'-ffile-prefix-map={directory}=.', '-iquote', os.path.dirname(os.path.abspath(file)),
                                           '-o', object_file, '-c', source]
     return object_file if run(words, 120)[0] == 0 else None
 
@@ -186,22 +222,31 @@ def link(target, file, mutant, directory):
 
 
 def fails(test, program, seconds, directory):
-    """A failure that repeats. Of a failed case only this case runs again."""
-    environment = {**test.environment, 'REDLOCK_TEST_PROGRAM': os.path.join(directory, 'redlock')} if 'cli' in test.labels else dict(test.environment)
-    status, output = run([program, *test.arguments], seconds, environment)
+    """A failure that repeats, and that the test without the mutant does not have now. Of a failed case only this case runs again."""
+    environment, report = dict(test.environment), os.path.join(directory, 'report')
+    if 'cli' in test.labels:
+        environment['REDLOCK_TEST_PROGRAM'] = os.path.join(directory, 'redlock')
+    status, output = run([program, *test.arguments], seconds, environment, report=report)
     if status in (0, 77):
         return False
-    case = re.search(r'^\S+:\d+:[FE]:(\w+):', output, re.MULTILINE)
+    case = re.search(r'^not ok [^:]*:(\w+):|^\S+:\d+:[FE]:(\w+):', output, re.MULTILINE)
     if case:
-        environment['CK_RUN_CASE'] = case.group(1)
-    return run([program, *test.arguments], seconds, environment)[0] not in (0, 77)
+        environment['CK_RUN_CASE'] = case.group(1) or case.group(2)
+    if run([program, *test.arguments], seconds, environment, report=report)[0] in (0, 77):
+        return False
+    if 'unit' in test.labels and status is not None and 'timeout expired' not in output:
+        return True
+    environment.pop('REDLOCK_TEST_PROGRAM', None) # the machine may be too busy for it
+    return run([os.path.join(options.build, test.target), *test.arguments], seconds, environment, report=report)[0] == 0
 
 
-def judge(file, line, new, directory):
-    """What became of the mutant: 'no object', 'same code', 'survived' or the name of a test."""
+def judge(file, line, new, directory, equivalent):
+    """What became of the mutant: 'no object', 'no test', 'same code', 'equivalent: ' why, 'survived' or 'caught by ' a test."""
     with open(file, encoding='utf-8') as source:
         lines = source.readlines()
-    original = compile_text(file, ''.join(lines), directory, 'original.o')
+    original = os.path.join(options.work, f'{file.replace("/", "_")}.o')
+    if not os.path.exists(original):
+        os.replace(compile_text(file, ''.join(lines), directory, 'original.o'), original)
     lines[line - 1] = new
     mutant = compile_text(file, ''.join(lines), directory, 'mutant.o')
     if not mutant:
@@ -209,6 +254,8 @@ def judge(file, line, new, directory):
     with open(original, 'rb') as before, open(mutant, 'rb') as after:
         if before.read() == after.read():
             return 'same code'
+    if equivalent:
+        return f'equivalent: {equivalent}'
     if file.startswith('cli/') and not link('cli/redlock', file, mutant, directory):
         return 'no object'
     judges = tests_for(file, all_tests)
@@ -224,7 +271,8 @@ def judge(file, line, new, directory):
         if not program:
             return 'no object'
         if fails(test, program, 30 + 3 * seconds, directory):
-            return test.name
+            catches[file, test.name] += 1
+            return f'caught by {test.name}'
     return 'survived'
 
 
@@ -234,8 +282,9 @@ def judge_apart(candidate):
     os.makedirs(directory)
     try:
         with open(file, encoding='utf-8') as source:
-            old = source.readlines()[line - 1].strip()
-        return file, line, old, ' '.join(new.split()), judge(file, line, new, directory)
+            old, text = source.readlines()[line - 1].strip(), ' '.join(new.split())
+        fate = judge(file, line, new, directory, known_equivalents.get((file, old, text)) or known_equivalents.get((file, old, '*')))
+        return file, line, old, text, fate
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -245,6 +294,7 @@ for option, kind in ('build', str), ('work', str), ('jobs', int), ('generated', 
     parser.add_argument(f'--{option}', type=kind, required=True)
 options = parser.parse_args()
 candidates = collections.deque(sample(options.path))
+known_equivalents = equivalents()
 all_tests = tests_of_build()
 
 counts, lock = collections.Counter(), threading.Lock()
@@ -263,9 +313,9 @@ def work():
             if fate == 'no object':
                 counts['begun'] -= 1
                 continue
-            kind = fate if fate in ('survived', 'same code', 'no test') else 'caught'
+            kind = re.split(' by |: ', fate)[0]
             counts[kind] += 1
-            print(f'{kind:<10}{file}:{line}: {old}\n{"":<10}becomes {new}' + (f'\n{"":<10}caught by {fate}' if kind == 'caught' else ''), flush=True)
+            print(f'{kind:<12}{file}:{line}: {old}\n{"":<12}becomes {new}' + (f'\n{"":<12}{fate}' if kind != fate else ''), flush=True)
 
 
 with ThreadPoolExecutor(options.jobs) as pool:
@@ -274,5 +324,6 @@ with ThreadPoolExecutor(options.jobs) as pool:
 if counts['no test']:
     print('scripts/mutants.sh: no test of the build links this file and passes without a mutant.', file=sys.stderr)
     sys.exit(2)
-print(f'\nseed {options.seed}, {options.path}: generated {counts["begun"]} caught {counts["caught"]} same code {counts["same code"]} survived {counts["survived"]}')
+kinds = ' '.join(f'{kind} {counts[kind]}' for kind in ('caught', 'same code', 'equivalent', 'survived'))
+print(f'\nseed {options.seed}, {options.path}: generated {counts["begun"]} {kinds}')
 sys.exit(1 if counts['survived'] else 0)

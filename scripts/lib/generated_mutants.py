@@ -190,7 +190,8 @@ def compile_text(file, text, directory, name):
     with open(source, 'w', encoding='utf-8') as out:
         out.write(text)
     words = shlex.split(command_of(object_of(file)))
-    words = words[:words.index('-MD')] + ['-O1', '-g0', f'-ffile-prefix-map={directory}=.', '-iquote', os.path.dirname(os.path.abspath(file)),
+    quick = ['-O1', '-g0', '-Wno-format-truncation', '-Wno-maybe-uninitialized'] # two warnings that differ by the optimisation
+    words = words[:words.index('-MD')] + [*quick, f'-ffile-prefix-map={directory}=.', '-iquote', os.path.dirname(os.path.abspath(file)),
                                           '-o', object_file, '-c', source]
     return object_file if run(words, 120)[0] == 0 else None
 

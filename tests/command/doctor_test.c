@@ -382,6 +382,7 @@ TEST(no_nodes, new_nodes_are_in_quarantine_until_they_are_trusted)
     real_command(3, "CONFIG", "SET", "min-replicas-to-write", "0", NULL);
     program = program_exits(program_run("trust"), USAGE);
     program_output_has(program, assertion);
+    program_output_has(program, "it is new, or was flushed");
     program_errors_have(program, "use --yes if no client holds a lock");
     doctor(CRITICAL);
     program = program_exits(program_run("trust --yes"), 0);

@@ -1,6 +1,7 @@
 /* redlock status: how it presents the nodes' replies, for people, for programs and on a terminal. */
 #include "scene.h"
 
+#include "support/clock.h"
 #include "support/server_program.h"
 
 #include <signal.h>
@@ -97,11 +98,13 @@ TEST(shared_nodes, a_watch_for_programs_is_a_line_for_each_change)
     leader = program_start("run --label b test:lines -- sh -c 'echo leads; exec sleep 60'");
     program_shows(watch, "\"label\":\"b\"");
     program_shows(leader, "leads");
+    uint64_t began = test_now_ns();
     struct program *other = program_start("status test:lines --watch --interval 50ms");
     ck_assert(program_says_again(other, "' held by b ", 2));
     unsigned lines = program_count(watch, "\n");
     ck_assert_uint_ge(lines, 3);
     ck_assert(program_says_again(other, "' held by b ", 20)); /* renewals are no changes */
+    ck_assert_uint_ge(test_now_ns() - began, 19 * 50 * UINT64_C(1000000));
     ck_assert_uint_eq(program_count(watch, "\n"), lines);
     program_signal(other, SIGTERM);
     program_exits(other, -SIGTERM);

@@ -133,6 +133,9 @@ TEST(no_nodes, help_goes_to_standard_output)
     ck_assert_str_eq(program_errors(program), "");
     program = program_exits(program_run("local --help"), 0);
     program_output_has(program, "usage: redlock local");
+    program = program_exits(program_run("status --help"), 0);
+    program_output_has(program, "\n  -w, --watch              ");
+    program_output_has(program, "\n      --interval TIME      ");
     program_output_has(program_exits(program_run("help"), 0), "usage: redlock [OPTION");
     program_output_has(program_exits(program_run("help help"), 0), "usage: redlock [OPTION");
     program_output_has(program_exits(program_run("help local"), 0), "usage: redlock local");

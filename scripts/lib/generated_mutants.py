@@ -174,10 +174,10 @@ def passes_without(test):
         if test.name not in baselines:
             ninja(test.target, *(['cli/redlock'] if 'cli' in test.labels else []))
             begin = time.monotonic()
-            status, _ = run([os.path.join(options.build, test.target), *test.arguments], 900, test.environment)
+            status, output = run([os.path.join(options.build, test.target), *test.arguments], 900, test.environment)
             baselines[test.name] = time.monotonic() - begin if status == 0 else None
             if status not in (0, 77):
-                print(f'left out: {test.name} fails without a mutant', flush=True)
+                print(f'left out: {test.name} fails without a mutant: {"".join(output.splitlines()[-1:])}', flush=True)
         return baselines[test.name]
 
 

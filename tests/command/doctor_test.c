@@ -367,7 +367,11 @@ TEST(no_nodes, new_nodes_are_in_quarantine_until_they_are_trusted)
     struct program *program = doctor(CRITICAL);
     json_is(program, "[.nodes[].findings[].name] | unique | join(\" \")", "quarantine");
     json_is(program, ".nodes[0].findings[0].remedy", "wait; or, if no client holds a lock: redlock trust");
+    cluster_command(cluster, 1, NULL, 0, "FLUSHALL", NULL);
+    cluster_command(cluster, 2, NULL, 0, "FLUSHALL", NULL);
+    program = doctor(CRITICAL);
     json_is(program, ".recovers_ms | . > 20000 and . < 40000", "true");
+    json_is(program, ".recovers_ms == ([.nodes[].quarantine_ms] | sort)[1]", "true");
     program_setting.terminal = true;
     struct program *waiter = program_start("acquire x");
     program_setting.terminal = false;

@@ -1,15 +1,18 @@
 /*
- * Hand-over with three nodes, for spin to look at all that can happen. scripts/model.sh runs it.
+ * Hand-over with three nodes, for spin to look at all that can happen: 930,000 states, 3 s. scripts/model.sh runs it.
  *
  * A holds the lock. B waits: each of its attempts makes every node an offer with a token of its own. A's release sets the key of each node to the token
- * that the node was offered, and the node sends B a message. B holds the lock with such messages from a majority, and otherwise withdraws the offer. C
- * acquires a lock that is free. Time goes by in ticks, as in redlock.pml. Releases, withdrawals and messages arrive as late as they like.
+ * that the node was offered, also where A's key has gone and the lock is free, and the node sends B a message. B holds the lock with such messages from a
+ * majority, and otherwise withdraws the offer. C acquires a lock that is free. Node 0 may lose its data, and is in quarantine then. Time goes by in ticks, as in
+ * redlock.pml. Releases, withdrawals and messages arrive as late as they like.
  *
- * Two clients never hold the lock at once, because of three rules. Each can be turned off, and then they do:
- * FROM_OFFER  B counts its validity from the time of its offer, not from the message
- * WHOLE       a withdrawn offer is over: B counts no message of it for a later one
- * NEW_TTL     the key gets the ttl of the offer, not what was left of A's
+ * Two clients never hold the lock at once, because of four rules. Each can be turned off, and then they do:
+ * FROM_OFFER  B counts its validity from the time of its offer, not from the message (quorum/round.c, handed)
+ * WHOLE       a withdrawn offer is over: B counts no message of it for a later one (src/lock/handover.c, rl_handover_withdraw)
+ * NEW_TTL     the key gets the ttl of the offer, not what was left of A's (src/node/scripts/include/handing.lua, give)
+ * PROOF       a message counts only with proof that the node had not lost data (src/lock/handover.c, counts)
  */
+#include "common.pml"
 #ifndef FROM_OFFER
 #define FROM_OFFER 1
 #endif
@@ -19,9 +22,10 @@
 #ifndef NEW_TTL
 #define NEW_TTL 1
 #endif
+#ifndef PROOF
+#define PROOF 1
+#endif
 
-#define NODES    3
-#define QUORUM   2
 #define TTL      3
 #define TICKS    4
 #define ATTEMPTS 2
@@ -36,6 +40,7 @@ byte entry[NODES];                /* what B offered; NOBODY: nothing */
 /* Under way. */
 bool release[NODES];
 byte withdrawal[NODES], message[NODES];
+bool forgot, proven; /* node 0; proven: by its message */
 
 /* Ticks that each may still rely on the lock; B's offer has its own. */
 byte valid_a = TTL - 1, valid_b, valid_c, offered, ticks;
@@ -53,14 +58,12 @@ end:
   :: d_step { release[n] -> /* no waiter: it deletes the key */
        release[n] = false;
        if
-       :: holder[n] == A && entry[n] != NOBODY ->
+       :: (holder[n] == A || holder[n] == NOBODY) && entry[n] != NOBODY ->
+          lives[n] = (NEW_TTL || holder[n] == NOBODY -> TTL : lives[n]);
           holder[n] = entry[n];
           message[n] = entry[n];
-          entry[n] = NOBODY;
-          if
-          :: NEW_TTL -> lives[n] = TTL
-          :: else
-          fi
+          proven = (n == 0 -> !forgot : proven);
+          entry[n] = NOBODY
        :: holder[n] == A && entry[n] == NOBODY -> holder[n] = NOBODY; lives[n] = 0
        :: else
        fi
@@ -73,6 +76,7 @@ end:
        fi;
        withdrawal[n] = NOBODY
      }
+  :: d_step { n == 0 && !forgot -> forgot = true; holder[n] = NOBODY; lives[n] = 0; entry[n] = NOBODY }
   od
 }
 
@@ -101,7 +105,7 @@ end:
        fi;
        n = 0
      }
-  :: d_step { waiting && message[0] != NOBODY -> messages = messages + (wants[0] && (!WHOLE || message[0] == B(attempt))); wants[0] = false; message[0] = NOBODY }
+  :: d_step { waiting && message[0] != NOBODY -> messages = messages + (wants[0] && (!WHOLE || message[0] == B(attempt)) && (!PROOF || proven)); wants[0] = false; message[0] = NOBODY }
   :: d_step { waiting && message[1] != NOBODY -> messages = messages + (wants[1] && (!WHOLE || message[1] == B(attempt))); wants[1] = false; message[1] = NOBODY }
   :: d_step { waiting && message[2] != NOBODY -> messages = messages + (wants[2] && (!WHOLE || message[2] == B(attempt))); wants[2] = false; message[2] = NOBODY }
   :: d_step { waiting && messages >= QUORUM && (!FROM_OFFER || offered > 0) ->
@@ -118,12 +122,18 @@ end:
   od
 }
 
+#define IS_FREE(n) (holder[n] == NOBODY && !(n == 0 && forgot))
+
 /* Gets the lock at once, or leaves nothing: redlock.pml has late requests. */
 active proctype Contender() {
-  byte n;
+  byte n, reached = NODES;
 end:
-  d_step { (holder[0] == NOBODY) + (holder[1] == NOBODY) + (holder[2] == NOBODY) >= QUORUM ->
-    for (n : 0 .. NODES - 1) {
+  if
+  :: reached = NODES - 1
+  :: true
+  fi;
+  d_step { IS_FREE(0) + IS_FREE(1) + (IS_FREE(2) && reached == NODES) >= QUORUM ->
+    for (n : 0 .. reached - 1) {
       if
       :: holder[n] == NOBODY -> holder[n] = C; lives[n] = TTL
       :: else
@@ -142,14 +152,14 @@ end:
   :: d_step { ticks < TICKS ->
        ticks++;
        for (i : 0 .. NODES - 1) {
-         lives[i] = (lives[i] > 0 -> lives[i] - 1 : 0);
+         LESS(lives[i]);
          holder[i] = (lives[i] > 0 -> holder[i] : NOBODY)
        };
        i = 0;
-       valid_a = (valid_a > 0 -> valid_a - 1 : 0);
-       valid_b = (valid_b > 0 -> valid_b - 1 : 0);
-       valid_c = (valid_c > 0 -> valid_c - 1 : 0);
-       offered = (offered > 0 -> offered - 1 : 0)
+       LESS(valid_a);
+       LESS(valid_b);
+       LESS(valid_c);
+       LESS(offered)
      }
   od
 }

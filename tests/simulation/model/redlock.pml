@@ -6,9 +6,11 @@
  * connection. Nodes may restart: they forget their locks, and their connections break. They keep their fencing records, which are on others, too.
  * A token is raised in one step. Clients give up whenever they like, ask on the word of clocks that show anything, and release or hold until the end.
  *
- * GUARD 1: a node that has forgotten counts for nobody for MAX_TTL ticks. Then two clients never hold the lock at once (EXCLUSION 1 asserts it); with
- * GUARD 0 they may. In both cases fencing tokens are unique, and above all that were known when the acquire began.
+ * GUARD 1: a node that has forgotten counts for nobody for MAX_TTL ticks (quorum/guard.c, quorum_quarantine). Then two clients never hold the lock at once
+ * (EXCLUSION 1 asserts it); with GUARD 0 they may. In both cases fencing tokens (quorum/fence.h) are unique, and above all that were known when the acquire
+ * began.
  */
+#include "common.pml"
 #ifndef GUARD
 #define GUARD 1
 #endif
@@ -25,9 +27,7 @@
 #define TICKS 2
 #endif
 
-#define NODES   3
 #define CLIENTS 2
-#define QUORUM  2
 #define TTL     2
 #define MAX_TTL TTL
 #define NOBODY  0
@@ -195,12 +195,12 @@ end:
   :: d_step { ticks < TICKS ->
        ticks++;
        for (i : 0 .. NODES - 1) {
-         lives[i] = (lives[i] > 0 -> lives[i] - 1 : 0);
+         LESS(lives[i]);
          holder[i] = (lives[i] > 0 -> holder[i] : NOBODY);
-         quarantine[i] = (quarantine[i] > 0 -> quarantine[i] - 1 : 0)
+         LESS(quarantine[i])
        };
        for (i : 0 .. CLIENTS - 1) {
-         valid[i] = (valid[i] > 0 -> valid[i] - 1 : 0)
+         LESS(valid[i])
        };
        i = 0
      }

@@ -1,5 +1,6 @@
 /*
- * A node with two servers and three witnesses of who is its master (quorum/witness.h), for spin to look at all that can happen. scripts/model.sh runs it.
+ * A node with two servers and three witnesses of who is its master (quorum/witness.h), for spin to look at all that can happen:
+ * 6,400,000 states, half a minute. scripts/model.sh runs it.
  *
  * Two failovers lead there and back: configuration 0 is server 0, 1 is server 1, 2 is server 0 again. A failover is decided at any time, and a witness hears of
  * it at any later time. The new master was a replica, with the lock's key or without, so it has another history than its marker says; or it was cut off and never
@@ -8,13 +9,14 @@
  * lock, or extends its own, also in quarantine, as often as it can. Time goes by in ticks.
  *
  * Two clients never have the node's vote at once, because of six rules. Each can be turned off, and then they do:
- * MAJORITY a configuration is confirmed by most of the witnesses, not by one
- * AGE      their word counts for LASTS ticks
- * LONGER   the quarantine is that much longer than a lock
- * SETTLES  before as much time has passed, a lock is not extended there either
- * EPOCH    they must say the same configuration, not the same server
- * TERM     the marker has the configuration: with a later one there is quarantine, though the history is the same
+ * MAJORITY a configuration is confirmed by most of the witnesses, not by one (quorum/witness.c, agreed)
+ * AGE      their word counts for LASTS ticks (quorum_witnesses_confirmation)
+ * LONGER   the quarantine is that much longer than a lock (quorum/guard.c, quorum_guard_lengthen)
+ * SETTLES  before as much time has passed, a lock is not extended there either (quorum_guard_counts_held); nor kept for at_least_ms
+ * EPOCH    they must say the same configuration, not the same server (quorum/witness.c, agreed)
+ * TERM     the marker has the configuration: with a later one there is quarantine, though the history is the same (quorum/marker.c, loss)
  */
+#include "common.pml"
 #ifndef MAJORITY
 #define MAJORITY 1
 #endif
@@ -43,8 +45,6 @@
 #define SERVER(k)  ((k) % 2)
 #define OLD        (LASTS + 1)
 #define QUARANTINE (TTL + (LONGER -> LASTS : 0))
-#define MAX(a, b)  ((a) > (b) -> (a) : (b))
-#define LESS(x)    x = (x > 0 -> x - 1 : 0)
 #define OLDER(x)   x = (AGE && x < OLD -> x + 1 : x)
 
 byte decided;          /* the last configuration */

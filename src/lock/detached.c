@@ -81,7 +81,6 @@ void rl_detached_drop(struct rl_locks *locks)
     while (locks->unreleased) {
         struct rl_lease *lease = take_unreleased(locks);
         locks->pending_undos += quorum_count(lease->may_hold);
-        locks->core->statistics.undos_dropped += quorum_count(lease->may_hold);
         rl_lease_unref(lease);
     }
 }

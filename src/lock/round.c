@@ -18,11 +18,6 @@
 
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
-static size_t size_of(const struct rl_locks *locks)
-{
-    return sizeof(struct rl_round) + locks->nodes->count * sizeof(struct rl_request);
-}
-
 static size_t text_size(const struct rl_locks *locks)
 {
     return locks->nodes->count * sizeof *((struct rl_round *)NULL)->text;
@@ -40,8 +35,6 @@ static void destroy(struct rl_fanout *fanout)
         rl_core_free(locks->core, round->text);
     if (round->held_by)
         rl_core_free(locks->core, round->held_by);
-    if (round->command == RL_COMMAND_RELEASE)
-        rl_free(&locks->core->allocator, round->refused_since);
     rl_core_free(locks->core, round);
 }
 
@@ -58,10 +51,13 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
 {
     bool releases = terms->kind == QUORUM_RELEASE;
     assert(releases == (command == RL_COMMAND_RELEASE) && terms->nodes == locks->nodes->count);
-    struct rl_round *round = rl_core_allocate(locks->core, size_of(locks));
+    size_t size = sizeof(struct rl_round) + terms->nodes * sizeof(struct rl_request);
+    size_t refusals = releases ? terms->nodes * sizeof(quorum_time) : 0;
+    struct rl_round *round = rl_allocate(&locks->core->allocator, size + refusals);
     if (!round)
         return NULL;
-    memset(round, 0, sizeof *round);
+    if (releases)
+        round->refused_since = (quorum_time *)&round->request[terms->nodes];
     rl_fanout_init(&round->fanout, releases ? &release_type : &ask_type, locks->nodes, round->request, releases);
     round->fanout.grants = terms->kind == QUORUM_ACQUIRE;
     round->fanout.plain = command == RL_COMMAND_SET;
@@ -186,9 +182,7 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
     result->kept_releases = quorum_count(round->kept);
     for (unsigned i = 0; i < tally->nodes; i++) {
         result->node[i].latency_us = round->request[i].latency_us;
-        const char *text = text_of(round, i);
-        if (*text)
-            snprintf(result->node[i].text, sizeof result->node[i].text, "%s", text);
+        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", text_of(round, i));
     }
 }
 

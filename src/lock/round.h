@@ -40,11 +40,11 @@ struct rl_round {
     void *owner;                             /* for the callbacks */
     union {
         uint64_t ticket;            /* TAKE, ENQUEUE: the waiter's ticket */
-        quorum_time *refused_since; /* RELEASE: per node, since when it refuses; 0: it does not. NULL: none does */
+        quorum_time *refused_since; /* RELEASE: per node, since when it refuses; 0: it does not */
     };
     struct rl_held_by *held_by;  /* the holder that the nodes name; NULL: none does */
     struct rl_lease *offer;      /* TAKE, ENQUEUE: nodes may hand the lock over to it; a reference, or NULL */
-    struct rl_request request[]; /* one per node */
+    struct rl_request request[]; /* one per node; behind them the times of `refused_since` */
 };
 
 /* Creates a round with one reference, the caller's. NULL: no memory. */

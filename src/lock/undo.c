@@ -4,7 +4,6 @@
 
 #include "quorum/validity.h"
 #include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/lock/locks.h"
 #include "src/lock/round.h"
 #include "src/lock/round_command.h"
@@ -142,14 +141,9 @@ static quorum_duration longest_life(const struct rl_round *round)
     return quorum_time_add(life, quorum_drift(life, options->drift_ppm));
 }
 
-/* Since when the node has refused the undo. Without memory: since now, so that it is repeated for longer. */
+/* Since when the node has refused the undo. */
 static quorum_time refused_since(struct rl_round *round, const struct rl_answer *answer)
 {
-    size_t size = round->locks->nodes->count * sizeof *round->refused_since;
-    if (!round->refused_since)
-        round->refused_since = rl_allocate(&round->locks->core->allocator, size);
-    if (!round->refused_since)
-        return answer->now;
     quorum_time *since = &round->refused_since[answer->node->index];
     if (!*since)
         *since = answer->now;

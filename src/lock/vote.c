@@ -198,7 +198,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
         rl_request_note_latency(request, answer->now);
         note_reply(round, node, &vote, answer->reply);
     }
-    if (vote.vote == QUORUM_HELD && rl_round_is_grant(round))
+    if (vote.vote == QUORUM_HELD)
         note_holder(round, node, rl_reply_holder(command, answer->reply));
     bool grants = rl_round_is_grant(round) && vote.vote == QUORUM_GRANTED;
     if (grants && round->locks->core->options.guard) {

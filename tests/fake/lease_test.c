@@ -47,13 +47,13 @@ static void assert_released(unsigned first, unsigned end)
 
 SCENE_CASE(extend, scene_five_nodes);
 
-/* An extension without a ttl takes the lock's. */
+/* An extension without a ttl takes the lock's, which is that of the longest before. */
 TEST(extend, extension_lengthens_on_every_node_and_never_shortens)
 {
-    static const uint32_t ttls[] = {0, 120000, 1000};
-    static const char *const sent[] = {"60000", "120000", "1000"};
+    static const uint32_t ttls[] = {0, 120000, 1000, 0};
+    static const char *const sent[] = {"60000", "120000", "1000", "120000"};
     hold_lock();
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < ROWS(ttls); i++) {
         ck_assert_status(extend(ttls[i]), REDLOCK_OK);
         ck_assert_uint_eq(answer.result.attempts, 1);
         ck_assert_int_gt(redlock_validity_ms(lock), i ? 110000 : 50000);

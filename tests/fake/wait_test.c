@@ -665,7 +665,8 @@ SCENE_CASE(crowd, scene_three_nodes);
 
 enum { MANY = 20000, AT_ONCE = 20, HEAD_START = 40 };
 
-/* One request per node, whether they start at once or behind each other. They acquire the lock in turn. */
+/* One request per node for each name, whether they start at once or behind each other. They acquire the locks in turn, and
+ * those of both names have their turns together. */
 TEST(crowd, acquires_of_a_new_name_send_one_request)
 {
     static struct answer answers[HEAD_START];
@@ -673,10 +674,10 @@ TEST(crowd, acquires_of_a_new_name_send_one_request)
     scene_attach();
     scene_hold_replies(0, 3, "SET");
     for (unsigned i = 0; i < HEAD_START; i++)
-        scene_start_acquire(&answers[i], "stock", &options);
-    scene_wait_for_sent_to(0, 3, SENT_ATTEMPT, 1);
+        scene_start_acquire(&answers[i], scene_name(i % 2), &options);
+    scene_wait_for_sent_to(0, 3, SENT_ATTEMPT, 2);
     scene_idle(20);
-    ck_assert_uint_eq(scene_count(0, SENT_ATTEMPT) + scene_count(0, SENT_WAIT), 1);
+    ck_assert_uint_eq(scene_count(0, SENT_ATTEMPT) + scene_count(0, SENT_WAIT), 2);
     scene_calm(0, 3);
     for (unsigned i = 0; i < HEAD_START; i++) {
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);

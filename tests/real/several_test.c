@@ -169,7 +169,8 @@ static const struct {
      APART},
     {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self, .permits = 1), REDLOCK_INVALID,
      "holds 1 of the 1 permits", APART},
-    {WISH("a", .owner = self, .permits = 2), WISH("a", .owner = self, .permits = 2), REDLOCK_OK, "", APART},
+    {WISH("a", .owner = self, .permits = REDLOCK_PERMITS_MAX), WISH("a", .owner = self, .permits = REDLOCK_PERMITS_MAX),
+     REDLOCK_OK, "", APART},
     /* another thread may release the permit */
     {WISH("a", .permits = 1), WISH("a", .permits = 1), REDLOCK_HELD, "", APART},
     {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self), REDLOCK_OK, "", APART},

@@ -61,6 +61,7 @@ struct rl_acquire {
 };
 
 static void acquire_attempt(struct rl_acquire *acquire);
+static bool acquire_reenters_by_now(struct rl_acquire *acquire);
 static void acquire_confirm(struct rl_acquire *acquire, const struct rl_round *round);
 static void acquire_lost(struct rl_acquire *acquire, int cause);
 static void acquire_won(struct rl_acquire *acquire, const struct rl_round *round);
@@ -116,7 +117,8 @@ static void acquire_wait_on(struct rl_acquire *acquire)
     struct rl_waiter *waiter = &wait->waiter;
     const struct rl_names names = rl_lease_names(acquire->base.lease);
     rl_operation_keep_votes(&acquire->base);
-    if (!waiter->queue && !rl_queue_join(&acquire->base.client->locks, &names, waiter))
+    bool reenters = acquire->base.lease->links.listed; /* its owner's lock is to be extended */
+    if (!waiter->queue && !reenters && !rl_queue_join(&acquire->base.client->locks, &names, waiter))
         return;
     if (waiter->queue && !rl_queue_is_first(waiter))
         return;                    /* a reader that tried together with the first waiter */
@@ -158,6 +160,8 @@ static void acquire_on_pause_over(struct rl_timer *timer)
         return; /* a majority can wake it by now, or a look is in progress */
     if (wait->waiter.queue)
         rl_queue_try(&wait->waiter);
+    else if (acquire_reenters_by_now(wait->acquire))
+        return;
     acquire_attempt(wait->acquire);
 }
 
@@ -181,13 +185,9 @@ static void acquire_offer_hand_over(struct rl_acquire *acquire, const struct rl_
         waiter->ttl = ttl_ms * QUORUM_MILLISECOND;
 }
 
-/* true: it must try at once; false: it is in the queue. */
-static bool acquire_begin_wait(struct rl_acquire *acquire, quorum_time deadline, bool keep_waiting,
-                               const struct rl_names *names)
+static void acquire_prepare_wait(struct rl_acquire *acquire, bool keep_waiting, const struct rl_names *names)
 {
     struct rl_acquire_wait *wait = acquire->wait;
-    struct rl_locks *locks = &acquire->base.client->locks;
-    assert(!wait->waiter.queue);
     wait->acquire = acquire;
     wait->keep_waiting = keep_waiting;
     wait->pause.fire = acquire_on_pause_over;
@@ -197,12 +197,9 @@ static bool acquire_begin_wait(struct rl_acquire *acquire, quorum_time deadline,
     wait->waiter.permits = acquire->permits;
     wait->waiter.wanted = acquire->wanted;
     wait->waiter.shared = acquire->shared;
-    wait->waiter.deadline = deadline;
+    wait->waiter.deadline = acquire->base.timer.set ? acquire->base.timer.due : QUORUM_NEVER;
     acquire_offer_hand_over(acquire, names);
-    quorum_retry_init(&wait->retry, deadline);
-    /* A semaphore's acquires try at once, each another slot, unless others wait there or waited within the last second. */
-    return (acquire->permits && !rl_queue_find(locks, names, acquire->shared)) ||
-           rl_queue_join(locks, names, &wait->waiter);
+    quorum_retry_init(&wait->retry, wait->waiter.deadline);
 }
 
 static void acquire_complete(struct rl_acquire *acquire, int status)
@@ -352,7 +349,7 @@ static void acquire_refuse_own(struct rl_acquire *acquire, const struct rl_lease
                              "the lock can never be granted: this owner holds '%.*s'%s; release that first%s", shown,
                              name.bytes, own->shared ? " shared" : "",
                              own == operation->lease ? "" : ", or acquire all of the resources at once");
-    rl_operation_complete(operation, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
+    acquire_complete(acquire, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
 }
 
 static void acquire_extend_first(struct rl_acquire *acquire);
@@ -361,17 +358,19 @@ static void acquire_reentry_decided(struct rl_round *round)
 {
     struct rl_acquire *acquire = round->owner;
     rl_lease_extended(acquire->base.lease, &round->rules);
-    /* Lost, or all its handles were released meanwhile. */
-    if (atomic_load(&acquire->base.lease->loss) || !acquire->base.lease->links.listed)
+    bool is_released = !acquire->base.lease->links.listed; /* all its handles, meanwhile */
+    if (atomic_load(&acquire->base.lease->loss) || (is_released && (!acquire->wait || acquire->overdue)))
         rl_operation_complete(&acquire->base, REDLOCK_LOST);
+    else if (is_released)
+        acquire_attempt(acquire);
     else if (acquire->base.lease->shared && !acquire->shared) /* it has been downgraded meanwhile */
         acquire_refuse_own(acquire, acquire->base.lease, rl_lease_resource(acquire->base.lease, 0));
     else if (round->rules.verdict != QUORUM_WON)
-        rl_operation_complete(&acquire->base, rl_result_status(round->rules.verdict));
+        acquire_lost(acquire, rl_result_status(round->rules.verdict));
     else if (wants_token(acquire) && !acquire_settle_token(acquire))
         acquire_extend_first(acquire);
     else if (!is_long_enough(acquire))
-        rl_operation_complete(&acquire->base, REDLOCK_TOO_SLOW);
+        acquire_lost(acquire, REDLOCK_TOO_SLOW);
     else
         acquire_share(acquire);
 }
@@ -389,11 +388,11 @@ static void acquire_extend_first(struct rl_acquire *acquire)
     rl_operation_start_round(operation, round, acquire_reentry_decided);
 }
 
-/* The owner holds the lock already. Re-entry into a lost lock fails, because the outer section has lost its
- * protection. */
+/* Re-entry into a lost lock fails, because the outer section has lost its protection. */
 static void acquire_reenter(struct rl_acquire *acquire, struct rl_lease *lease)
 {
     assert(rl_owner_is(lease->owner, acquire->terms.owner));
+    acquire_leave_queue(acquire, NULL);
     rl_round_leave(acquire->base.round); /* of an attempt that has failed */
     acquire->base.round = NULL;
     rl_lease_unref(acquire->base.lease);
@@ -426,7 +425,7 @@ static bool acquire_is_reentry(struct rl_acquire *acquire, const struct rl_names
         rl_operation_explain(&acquire->base,
                              "%u more can never be granted: this owner holds %u of the %u permits; release %u first",
                              acquire->wanted, held, acquire->permits, held + acquire->wanted - acquire->permits);
-        rl_operation_complete(&acquire->base, REDLOCK_INVALID);
+        acquire_complete(acquire, REDLOCK_INVALID);
         return true;
     }
     struct rl_lease *own = rl_leases_find_owned(locks, names, owner);
@@ -501,10 +500,7 @@ static bool acquire_next_slot(struct rl_acquire *acquire, int cause)
 static bool acquire_reenters_by_now(struct rl_acquire *acquire)
 {
     const struct rl_names names = rl_lease_names(acquire->base.lease);
-    if (!acquire_is_reentry(acquire, &names))
-        return false;
-    acquire_leave_queue(acquire, NULL);
-    return true;
+    return acquire_is_reentry(acquire, &names);
 }
 
 static void acquire_lost(struct rl_acquire *acquire, int cause)
@@ -517,7 +513,7 @@ static void acquire_lost(struct rl_acquire *acquire, int cause)
         acquire_complete(acquire, REDLOCK_TIMED_OUT);
     else if (!acquire->wait || (needs_repair(cause) && !acquire->wait->keep_waiting))
         acquire_complete(acquire, cause);
-    else if (!acquire_reenters_by_now(acquire))
+    else if (acquire->base.lease->links.listed || !acquire_reenters_by_now(acquire))
         acquire_wait_on(acquire);
 }
 
@@ -714,6 +710,7 @@ static void acquire_begin(struct rl_acquire *acquire, const redlock_acquire_opti
                           const struct rl_names *names)
 {
     struct rl_operation *operation = &acquire->base;
+    struct rl_locks *locks = &operation->client->locks;
     int status;
     if (acquire->permits)
         quorum_permits_init(acquire->slots, operation->client->nodes->count, acquire->permits, acquire->wanted,
@@ -721,6 +718,8 @@ static void acquire_begin(struct rl_acquire *acquire, const redlock_acquire_opti
     operation->timer.fire = acquire->wait ? acquire_on_deadline : acquire_on_reconnecting_late;
     if (options->wait_ms > 0)
         rl_operation_wait(operation, options->wait_ms);
+    if (acquire->wait)
+        acquire_prepare_wait(acquire, options->keep_waiting, names);
     if (acquire_is_reentry(acquire, names))
         return;
     operation->lease = acquire_create_lease(acquire, names, &status);
@@ -728,8 +727,9 @@ static void acquire_begin(struct rl_acquire *acquire, const redlock_acquire_opti
         rl_operation_complete(operation, status);
         return;
     }
-    quorum_time deadline = operation->timer.set ? operation->timer.due : QUORUM_NEVER;
-    if (!acquire->wait || acquire_begin_wait(acquire, deadline, options->keep_waiting, names))
+    /* A semaphore's acquires try at once, each another slot, unless others wait there or waited within the last second. */
+    if (!acquire->wait || (acquire->permits && !rl_queue_find(locks, names, acquire->shared)) ||
+        rl_queue_join(locks, names, &acquire->wait->waiter))
         acquire_attempt(acquire);
 }
 

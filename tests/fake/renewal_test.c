@@ -628,4 +628,49 @@ TEST(events, a_reentry_that_a_downgrade_overtook_is_refused)
     ck_assert_has(answers[0].result.text, "holds 'stock' shared; release that first");
 }
 
+static const struct {
+    int64_t wait_ms;
+    unsigned refusals; /* by each of a majority; 0: all */
+    int status, cause;
+} reentries[] = {
+    {0, 1, REDLOCK_NO_QUORUM, REDLOCK_NO_QUORUM},
+    {SCENE_SOON_MS, 2, REDLOCK_OK, REDLOCK_OK},
+    {100, 0, REDLOCK_TIMED_OUT, REDLOCK_NO_QUORUM},
+};
+
+/* A majority is missing while the lock of its owner is extended. */
+TEST_ROWS(events, a_reentry_that_waits_tries_again, ROWS(reentries))
+{
+    int64_t wait_ms = reentries[_i].wait_ms;
+    scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
+    scene_attach();
+    hold_one(SCENE_WITH(.owner = &owner_of_both, .wait_ms = SCENE_SOON_MS));
+    scene_refuse(0, 3, "EVALSHA", reentries[_i].refusals, FAKE_BUSY);
+    ck_assert_status(scene_acquire(&answers[0], "stock",
+                                   SCENE_WITH(.owner = &owner_of_both, .ttl_ms = 2 * TTL_MS, .wait_ms = wait_ms)),
+                     reentries[_i].status);
+    ck_assert_int_eq(answers[0].result.cause, reentries[_i].cause);
+    ck_assert_uint_eq(redlock_hold_count(held.lock), reentries[_i].status == REDLOCK_OK ? 2 : 1);
+    ck_assert_int_gt(redlock_validity_ms(held.lock), 0);
+    scene_calm(0, 3);
+}
+
+/* Its owner releases the lock while the acquire waits to extend it: the acquire takes it anew. */
+TEST(events, a_reentry_that_waits_acquires_a_lock_that_was_released_meanwhile)
+{
+    scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
+    scene_attach();
+    hold_one(SCENE_WITH(.owner = &owner_of_both, .wait_ms = SCENE_SOON_MS));
+    const struct fake_rule refusal = {
+        .command = "EVALSHA", .argument = rl_scripts[RL_SCRIPT_EXTEND].sha1, .skip = true, .reply = FAKE_BUSY};
+    scene_add_rule(0, 3, &refusal);
+    scene_start_acquire(&answers[0], "stock",
+                        SCENE_WITH(.owner = &owner_of_both, .ttl_ms = 2 * TTL_MS, .wait_ms = SCENE_SOON_MS));
+    scene_wait_for_sent_to(0, 3, SENT_EXTEND, 2);
+    scene_start_release(&answers[1], &held.lock);
+    ck_assert_status(scene_wait(&answers[1]), REDLOCK_OK);
+    ck_assert_status(scene_wait(&answers[0]), REDLOCK_OK);
+    ck_assert_uint_eq(redlock_hold_count(answers[0].lock), 1);
+}
+
 TEST_PROGRAM("renewals of many locks")

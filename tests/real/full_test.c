@@ -28,26 +28,22 @@ static const redlock_name also = {real_key("full-too"), 0};
 
 /* The kinds of locks, each with a different script. */
 static const redlock_acquire_options kinds[] = {
-    REDLOCK_ACQUIRE_OPTIONS_INIT,
-    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .fence = 1},
-    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .shared = 1},
-    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .also = &also, .also_count = 1},
-    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .also = &also, .also_count = 1, .fence = 1},
-    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options), .permits = 3, .permits_wanted = 2},
-    {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options),
-     .shared = 1,
-     .fence = 1,
-     .also = &also,
-     .also_count = 1},
+    {.fence = 0},
+    {.fence = 1},
+    {.shared = 1},
+    {.also = &also, .also_count = 1},
+    {.also = &also, .also_count = 1, .fence = 1},
+    {.permits = 3, .permits_wanted = 2},
+    {.shared = 1, .fence = 1, .also = &also, .also_count = 1},
 };
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 REAL_CASE(full, real_bare_case, NULL);
 
-TEST_ROWS(full, locks_on_full_nodes_are_renewed_and_released, KINDS)
+TEST_ROWS(full, locks_on_full_nodes_are_renewed_and_released, ROWS(kinds))
 {
     struct face *face = open_face(_i, 0);
     redlock_acquire_options options = kinds[_i];
+    options.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     options.wait_ms = REAL_SOON_MS;
     redlock_lock *lock = held_acquire(face, key, &options);
     set_limit("1");

@@ -17,13 +17,17 @@ static redlock_node_status status;
 /* --- Rights --- */
 
 /* Opens a face for a user with these rights. */
-static void begin(int i, const char *rights)
+static void begin_with(int i, const char *rights, redlock_options options)
 {
     char *lines = fixture_text("user default off\nuser %s\n", rights);
-    redlock_options options = published_options(900);
     real_cluster_of(1, (struct cluster_node_options){.acl = lines});
     free(lines);
     face = face_open(face_of(i), cluster_nodes_string(cluster), &options);
+}
+
+static void begin(int i, const char *rights)
+{
+    begin_with(i, rights, published_options(900));
 }
 
 static const char *lacking_for(const char *resource, int expected)
@@ -108,12 +112,9 @@ TEST(rights, missing_select_is_named)
 {
     if (!server_program_has(SERVER_ACL))
         return;
-    char *lines = fixture_text("user default off\nuser %s\n", published_rights_without("+select"));
     redlock_options options = published_options(900);
     options.database = 3;
-    real_cluster_of(1, (struct cluster_node_options){.acl = lines});
-    free(lines);
-    face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    begin_with(_i, published_rights_without("+select"), options);
     real_status(face_inspect(face, RESOURCE, &result), REDLOCK_MISCONFIGURED, &result);
     ck_assert_ptr_nonnull(strstr(result.node[0].text, "select"));
 }
@@ -142,12 +143,9 @@ TEST_ROWS(rights, rules_are_for_all_resources_with_the_prefix, ROWS(prefixes))
 {
     if (!server_program_has(SERVER_CHANNEL_ACL))
         return;
-    char *lines = fixture_text("user default off\nuser %s\n", published_rights_without("~jobs:*"));
     redlock_options options = published_options(900);
     options.prefix = prefixes[_i].prefix;
-    real_cluster_of(1, (struct cluster_node_options){.acl = lines});
-    free(lines);
-    face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    begin_with(_i, published_rights_without("~jobs:*"), options);
     char *rule = fixture_text("%s", lacking(REDLOCK_MISCONFIGURED));
     ck_assert_str_eq(rule, prefixes[_i].lacking);
     change(rule);

@@ -387,10 +387,20 @@ static bool came_in_turn(const struct waiter *waiters, uint64_t released)
     return in_turn;
 }
 
-/* A node keeps the largest ticket that it has seen, also when a waiter that has a smaller one refreshes its entry. */
-static bool wait_in_turn(bool clock_is_ahead)
+enum { RIGHT, AHEAD, NEAR_1970, CLOCKS };
+
+/* A node keeps the largest ticket that it has seen, also when a waiter that has a smaller one refreshes its entry. Boards
+ * without a battery start near 1970, until they have asked a time server. */
+static bool wait_in_turn(int clocks)
 {
+    const bool clock_is_ahead = clocks == AHEAD;
     struct waiter waiters[TURNS];
+    if (clocks == NEAR_1970) {
+        held_close_all();
+        real_cluster_of(NODES, (struct cluster_node_options){.own_clock = true});
+    }
+    for (size_t node = 0; clocks == NEAR_1970 && node < NODES; node++)
+        cluster_shift_clock(cluster, node, (int64_t)(3600 - time(NULL)) * 1000000);
     redlock_lock *lock = take_it(open_here());
     for (unsigned i = 0; i < TURNS; i++) {
         struct real_number raised = {{"ZCOUNT", QUEUE, FAR_AHEAD, "+inf"}, i + 1, i + 1};
@@ -410,12 +420,12 @@ static bool wait_in_turn(bool clock_is_ahead)
     return came_in_turn(waiters, released);
 }
 
-TEST_ROWS(turns, clients_come_in_turn_whatever_their_clocks, 2)
+TEST_ROWS(turns, waiters_come_in_turn_whatever_the_clocks, CLOCKS)
 {
-    bool in_turn = wait_in_turn(_i == 1);
+    bool in_turn = wait_in_turn(_i);
     for (int run = 1; run < 10 && !in_turn; run++) {
         begin();
-        in_turn = wait_in_turn(_i == 1);
+        in_turn = wait_in_turn(_i);
     }
     ck_assert_msg(in_turn, "in each of ten runs a waiter left the free lock for a second");
 }
@@ -450,23 +460,6 @@ TEST_ROWS(turns, impossible_tickets_stop_no_waiter_and_are_not_passed_on, ROWS(i
     release_it(lock);
     waiters_finish_and_release(waiters, 2);
     forget_waiters();
-}
-
-/* Boards without a battery start there, until they have asked a time server. */
-TEST(turns, waiters_come_in_turn_on_nodes_whose_clocks_are_near_1970)
-{
-    struct waiter waiters[3];
-    held_close_all();
-    real_cluster_of(NODES, (struct cluster_node_options){.own_clock = true});
-    for (size_t i = 0; i < NODES; i++)
-        cluster_shift_clock(cluster, i, (int64_t)(3600 - time(NULL)) * 1000000);
-    redlock_lock *lock = take_it(open_here());
-    for (int i = 0; i < ROWS(waiters); i++) {
-        start(&waiters[i], open_here());
-        await_queued(i + 1);
-    }
-    release_it(lock);
-    waiters_finish_and_release(waiters, ROWS(waiters));
 }
 
 /* --- Attempts at a free lock --- */

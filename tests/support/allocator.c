@@ -154,11 +154,6 @@ static size_t locked(struct test_allocator *allocator, const size_t *figure)
     return value;
 }
 
-size_t test_allocator_allocations(struct test_allocator *allocator)
-{
-    return locked(allocator, &allocator->allocations);
-}
-
 size_t test_allocator_failures(struct test_allocator *allocator)
 {
     return locked(allocator, &allocator->failures);

@@ -38,7 +38,6 @@ void test_allocator_fail_at(struct test_allocator *allocator, size_t k);
 void test_allocator_fail_from(struct test_allocator *allocator, size_t k);
 
 /* Since the allocator was created. */
-size_t test_allocator_allocations(struct test_allocator *allocator); /* including those that failed */
 size_t test_allocator_failures(struct test_allocator *allocator);
 
 size_t test_allocator_live(struct test_allocator *allocator); /* blocks not freed */

@@ -81,7 +81,6 @@ unsigned fake_server_refuse(struct fake_server *server, const char *command, uns
 /* The errors that Redis sends. */
 #define FAKE_LOADING  "-LOADING Redis is loading the dataset in memory\r\n"
 #define FAKE_READONLY "-READONLY You can't write against a read only replica.\r\n"
-#define FAKE_NOAUTH   "-NOAUTH Authentication required.\r\n"
 #define FAKE_OOM      "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 #define FAKE_NOSCRIPT "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 #define FAKE_MISCONF                                                                                                   \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks small models with spin, over all that can happen within their bounds (tests/simulation/model): acquisition, guard and fencing (redlock.pml); clients
 # whose max_ttl differs (max_ttl.pml); healing and release by token (heal.pml); hand-over with offers, their withdrawal and proof (handover.pml); readers with
-# different ttls (readers.pml); a node that is one of two servers (witnesses.pml).
+# different ttls, and a writer that becomes one (readers.pml); a node that is one of two servers (witnesses.pml).
 #
 # Usage: scripts/model.sh [--quick]
 #   --quick   without redlock.pml and witnesses.pml: each of the others takes a few seconds and 0.3 GiB
@@ -68,6 +68,8 @@ check 'readers with different ttls: exclusion of the writer' holds readers.pml
 check 'a reader that enters shortens the expiry' breaks readers.pml -DENTER=0
 check "an extension shortens the reader's end" breaks readers.pml -DLONGER=0
 check 'a reader that leaves takes the expiry to another end' breaks readers.pml -DLEAVE=0
+check "a downgrade changes the end of the writer's key" breaks readers.pml -DKEPT=0
+check 'a writer is one until its downgrade is confirmed' breaks readers.pml -DCOUNTS=0
 [ "$quick" = no ] || exit $failed
 flags=(-O2 -DCOLLAPSE)
 check 'with the guard: exclusion and fencing' holds redlock.pml -DGUARD=1

@@ -432,6 +432,31 @@ TEST(noscript, extension_is_not_sent_again_behind_a_release_that_keeps_the_lock)
     scene.keys_may_stay = true;
 }
 
+TEST(noscript, acquire_is_not_sent_again_behind_its_undo)
+{
+    const struct fake_rule rule = {.command = "EVALSHA",
+                                   .argument = rl_scripts[RL_SCRIPT_GRANT].sha1,
+                                   .skip = true,
+                                   .hold = true,
+                                   .reply = FAKE_NOSCRIPT};
+    unsigned used = 0;
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        used = fake_server_add_rule(scene.node[i], &rule);
+    scene_start_acquire(&answer, "stock", SCENE_WITH(.fence = 1, .cancellation = scene_cancellation()));
+    for (unsigned i = 0; i < 5; i++)
+        scene_until(fake_server_rule_used(scene.node[i], used) == 1);
+    redlock_cancel(scene.cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    scene_each(0, 5, fake_server_release);
+    assert_released(0, 5);
+    for (unsigned i = 0; i < 2; i++) { /* each node's reply to the acquire comes before the first query's */
+        ck_assert_status(scene_wait(scene_start_query(&answer, "stock")), REDLOCK_OK);
+        ck_assert_uint_eq(answer.state.locked_nodes, 0);
+    }
+}
+
 /* A node that replies NOSCRIPT even to EVAL must not be sent the request indefinitely. */
 TEST(noscript, a_node_that_never_knows_a_script_has_refused)
 {

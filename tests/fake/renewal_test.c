@@ -379,6 +379,30 @@ TEST(events, node_without_the_key_is_healed_although_another_does_not_reply)
     scene_calm(4, 5);
 }
 
+TEST(events, heal_is_not_sent_again_behind_a_renewal_that_failed)
+{
+    const struct fake_rule rule = {.command = "EVALSHA",
+                                   .argument = rl_scripts[RL_SCRIPT_HEAL].sha1,
+                                   .skip = true,
+                                   .hold = true,
+                                   .reply = FAKE_NOSCRIPT};
+    scene.options.node_timeout_ms = LONG_TIMEOUT_MS;
+    scene_attach();
+    hold_one(SCENE_WITH(.wait_ms = SCENE_SOON_MS));
+    fake_server_delete_key(scene.node[4], "stock");
+    unsigned used = fake_server_add_rule(scene.node[4], &rule);
+    make_all_due();
+    scene_until(fake_server_rule_used(scene.node[4], used) == 1);
+    scene_refuse(0, 3, "EVALSHA", 0, FAKE_BUSY);
+    make_all_due();
+    scene_until(scene_statistics().renewals_failed > 0);
+    fake_server_release(scene.node[4]);
+    for (unsigned i = 0; i < 2; i++) /* the reply to the heal comes before that to the first */
+        scene_wait(scene_start_query(&answer, "stock"));
+    ck_assert(!scene_has_key(4, "stock"));
+    scene_calm(0, 5);
+}
+
 /* Both happen in one turn. Only the LOST event carries the loss, the warning before it does not. */
 TEST(events, warning_before_a_loss_carries_no_reason)
 {

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Checks small models with spin, over all that can happen within their bounds (tests/simulation/model): acquisition, guard and fencing (redlock.pml); clients
-# whose max_ttl differs (max_ttl.pml); healing and release by token (heal.pml); hand-over with offers, their withdrawal and proof (handover.pml); readers with
-# different ttls, and a writer that becomes one (readers.pml); a node that is one of two servers (witnesses.pml).
+# whose max_ttl differs (max_ttl.pml); healing and release by token (heal.pml); a lock that two processes hold (adopted.pml); hand-over with offers, their
+# withdrawal and proof (handover.pml); readers with different ttls, and a writer that becomes one (readers.pml); a node that is one of two servers
+# (witnesses.pml).
 #
 # Usage: scripts/model.sh [--quick]
 #   --quick   without redlock.pml and witnesses.pml: each of the others takes a few seconds and 0.3 GiB
 #
 # With all rules no two clients that exclude each other hold the lock at once; without any one of the rules spin must find that they do, or that a released
-# key stays. Fencing tokens stay unique and in order without the guard, too. Takes two minutes and up to 3.5 GiB. Exit status 0 when all came out so.
+# key stays. Fencing tokens stay unique and in order without the guard, too. Takes three minutes and up to 3.5 GiB. Exit status 0 when all came out so.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -59,6 +60,9 @@ check 'a heal is sent again behind the release' breaks heal.pml -DRESEND=0
 check 'a lock that is gone is not undone where it was healed' breaks heal.pml -DUNDO=0
 check 'a lock that was passed on is undone when it expires' breaks heal.pml -DLEFT=0
 check 'a renewal is under way during the release' breaks heal.pml -DAPART=0
+check 'a lock of two processes: exclusion' holds adopted.pml
+check 'a lock that is gone is undone where it was ever healed' breaks adopted.pml -DSINCE=0
+check 'three nodes lose their data' breaks adopted.pml -DLOSSES=3
 check 'hand-over: exclusion' holds handover.pml
 check 'the validity is counted from the message' breaks handover.pml -DFROM_OFFER=0
 check 'messages of a withdrawn offer count' breaks handover.pml -DWHOLE=0

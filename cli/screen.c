@@ -29,11 +29,8 @@ void cli_print(enum cli_colour colour, int width, const char *text)
 {
     static const char *const codes[] = {"", "\033[32m", "\033[33m", "\033[31m", "\033[1m"};
     bool coloured = colour != CLI_PLAIN && has_colours();
-    int length = printf("%s%s%s", coloured ? codes[colour] : "", text, coloured ? "\033[m" : "");
-    int shown = length - (coloured ? (int)sizeof("\033[m") - 1 + (colour == CLI_BRIGHT ? 4 : 5) : 0);
 
-    if (shown < width)
-        printf("%*s", width - shown, "");
+    printf("%s%-*s%s", coloured ? codes[colour] : "", width, text, coloured ? "\033[m" : "");
 }
 
 int cli_wider(int width, const char *text)

@@ -55,6 +55,20 @@ TEST(own_nodes, nodes_that_fail_one_by_one)
     program_output_has(program, "      -> the server hangs, or the port is not a Redis server's");
 }
 
+TEST(no_nodes, clocks_that_are_ahead_or_behind_are_named)
+{
+    struct cluster_node_options nodes[3] = {{.own_clock = true}, {.own_clock = true}, {0}};
+    real_cluster(3, &(struct cluster_options){.nodes = nodes});
+    program_setting.config = scene_file(SCENE_PATIENCE);
+    program_setting.nodes = cluster_nodes_string(cluster);
+    for (size_t i = 0; i < 2; i++)
+        cluster_shift_clock(cluster, i, (i == 0 ? 60 : -60) * INT64_C(1000000));
+    program_exits(program_run("trust --yes"), 0);
+    json_is(doctor(WARNING),
+            "[.nodes[].findings[] | select(.name == \"clock\").text | sub(\"(59|60)[.][0-9]\"; \"60\")] | join(\", \")",
+            "its clock is 60 s ahead of this machine's, its clock is 60 s behind this machine's");
+}
+
 TEST(no_nodes, what_is_wrong_with_servers_is_named)
 {
     static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};

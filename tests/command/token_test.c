@@ -85,6 +85,8 @@ static const struct {
     /* No process would have the token of such a lock, which would only be in the way. */
     {"$R acquire $1 >/dev/full", SYSTEM, "redlock acquire: cannot write the token; the lock is released"},
     {"$R acquire $1 >&-", SYSTEM, "cannot write the token"},
+    /* Otherwise a connection would be its standard input. */
+    {"$R run $1 -- readlink /proc/self/fd/0 <&- >&2", 0, "/dev/null\n"},
     {"exec 3> >(:); wait $!; $R acquire $1 >&3", SYSTEM, "cannot write the token"},
     /* The reader of the errors may have ended before the lock is granted. The operation still completes. */
     {"exec 3> >(:); wait $!; T=$($R acquire -v $1 2>&3) && $R extend -v $1 $T 2>&3 && $R release -v $1 $T 2>&3", 0, ""},

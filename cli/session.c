@@ -165,15 +165,15 @@ int cli_acquire_prepare(struct cli_acquire *how)
 {
     const struct cli_given *given = &cli_given;
     const redlock_options *settings = &cli_settings.options;
-    int status = cli_settings_load();
-    int64_t ttl_ms = given->ttl_ms != CLI_NOT_GIVEN ? given->ttl_ms : settings->ttl_ms;
-    int64_t most_ms = settings->guard ? settings->max_ttl_ms : CLI_TTL_MOST_MS;
     char text[CLI_DURATION_SIZE];
 
-    if (status != CLI_OK)
-        return status;
     if (given->no_wait && given->wait_ms != REDLOCK_FOREVER)
         return cli_misused("--wait and --no-wait contradict each other");
+    int status = cli_settings_load();
+    if (status != CLI_OK)
+        return status;
+    int64_t ttl_ms = given->ttl_ms != CLI_NOT_GIVEN ? given->ttl_ms : settings->ttl_ms;
+    int64_t most_ms = settings->guard ? settings->max_ttl_ms : CLI_TTL_MOST_MS;
     if (!cli_ttl_fits(ttl_ms, ""))
         return CLI_USAGE;
     if (given->cap_ms != CLI_NOT_GIVEN && (given->cap_ms < ttl_ms || given->cap_ms > UINT32_MAX))

@@ -48,7 +48,7 @@ struct cli_acquire {
     redlock_acquire_options options; /* cancellation is set by cli_acquire() */
 };
 
-/* Loads the settings, checks the options that were given, and sets those of `how` by them. CLI_OK, or the exit status
+/* Checks the options that were given, loads the settings, and sets those of `how` by both. CLI_OK, or the exit status
  * after a message. */
 int cli_acquire_prepare(struct cli_acquire *how);
 

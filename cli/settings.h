@@ -30,8 +30,8 @@ struct cli_overrides {
 };
 extern struct cli_overrides cli_overrides;
 
-/* Sets the process and the command that the default label of the locks names; before cli_settings_get(). command may be
- * NULL. */
+/* Sets the process and the command that the default label of the locks names; before cli_settings_load(). command may
+ * be NULL. */
 void cli_settings_label(pid_t process, const char *command);
 
 /* Sets cli_settings at the first call. CLI_OK; or after a message CLI_MISCONFIGURED, or CLI_USAGE for an error on the

@@ -259,6 +259,7 @@ struct change {
     const char *on;  /* the lock's key */
     uint32_t max_ttl_ms;
     bool tls; /* where the library has it */
+    const char *password;
 };
 
 struct outcome {
@@ -467,19 +468,29 @@ REAL_LONG_CASE(slot, real_bare_case, NULL);
 enum { MASTERS = 3 };
 
 /* The first master has a replica. */
-static const char *start_cluster(const struct cluster_tls *tls)
+/* With tls, or with a password, or with neither. */
+static const char *start_cluster(const struct cluster_tls *tls, const char *password)
 {
-    static char list[64];
-    const char *const arguments[] = {
-        "--cluster-node-timeout", "2000", tls ? "--tls-cluster" : NULL, "yes", "--tls-replication", "yes", NULL};
+    static char list[96];
+    const char *const arguments[] = {"--cluster-node-timeout",
+                                     "2000",
+                                     tls        ? "--tls-cluster"
+                                     : password ? "--masterauth"
+                                                : NULL,
+                                     tls ? "yes" : password,
+                                     tls ? "--tls-replication" : NULL,
+                                     "yes",
+                                     NULL};
     struct cluster_node_options nodes[MASTERS + 1] = {{0}};
-    for (unsigned i = 0; i <= MASTERS; i++)
+    for (unsigned i = 0; i <= MASTERS; i++) {
         nodes[i] = placed(i, tls);
+        nodes[i].password = password;
+    }
     cluster = cluster_create(MASTERS + 1,
                              &(struct cluster_options){.arguments = arguments, .nodes = nodes, .masters = MASTERS});
     real_note_descriptors();
-    snprintf(list, sizeof list, "cluster%s://%s", tls ? "s" : "",
-             cluster_address(cluster, MASTERS)); /* it names the others */
+    snprintf(list, sizeof list, "cluster%s://%s%s%s%s", tls ? "s" : "", password ? ":" : "", password ? password : "",
+             password ? "@" : "", cluster_address(cluster, MASTERS)); /* it names the others */
     return list;
 }
 
@@ -554,7 +565,8 @@ static const struct change moves[] = {
     {"cluster, master killed", kill_master, is_good_for_cluster, MASTERS, true, .killed = true, TAGGED_KEY, MAX_TTL_MS},
     {"cluster, by hand", fail_over_cluster, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, 4000,
      .tls = TLS_IS_BUILT},
-    {"cluster, taken over", take_over, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, 4000},
+    {"cluster, taken over", take_over, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, 4000,
+     .password = "of-the-cluster"},
     {"cluster, slot moved", migrate_slot, is_always_possible, 1, false, .killed = false, TAGGED_KEY, 4000},
 };
 
@@ -563,7 +575,7 @@ TEST_ROWS(slot, lock_survives_its_move, ROWS(moves))
     if (!server_program_has(SERVER_CLUSTER_PORT))
         return;
     const struct cluster_tls certificates = moves[_i].tls ? make_certificates() : (struct cluster_tls){0};
-    const char *list = start_cluster(moves[_i].tls ? &certificates : NULL);
+    const char *list = start_cluster(moves[_i].tls ? &certificates : NULL, moves[_i].password);
     redlock_options options = tagged_options(moves[_i].max_ttl_ms);
     options.tls_ca_file = certificates.authority;
     change_masters(_i, &moves[_i], list, &options);
@@ -579,7 +591,7 @@ TEST(slot, each_obstacle_has_a_finding_that_names_it)
     if (!server_program_has(SERVER_CLUSTER_PORT))
         return;
     redlock_client *client;
-    const char *list = start_cluster(NULL);
+    const char *list = start_cluster(NULL, NULL);
     redlock_options options = tagged_options(SHORT_MAX_TTL_MS), untagged = options;
     untagged.marker_key = "{lock}:marker";
     real_status(redlock_connect(list, &untagged, &client, &result), REDLOCK_INVALID, &result);
@@ -649,7 +661,7 @@ static bool takes_writes(size_t server)
 /* The servers, and the list of the client that is to be cut off, and of the other. */
 static void start_scene(const struct scene *scene, struct delay_proxy **proxy, char **lists)
 {
-    const char *list = scene->cluster ? start_cluster(NULL) : NULL;
+    const char *list = scene->cluster ? start_cluster(NULL, NULL) : NULL;
     if (scene
             ->cluster) /* usually it refuses writes when it has been cut off for as long as makes the others replace it */
         cluster_command(cluster, 0, NULL, 0, "CONFIG", "SET", "cluster-node-timeout", "600000", NULL);

@@ -57,9 +57,9 @@ function(redlock_register_test name)
   if("timing" IN_LIST arg_LABELS)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
   elseif(arg_LABELS MATCHES "simulation|exhaustive|torture|install")
-    # scripts/test.sh runs three tests per processor, because most of them wait. These compute: one at a time, in the place
-    # of three, so that the tests that wait find a processor.
-    set_tests_properties(${name} PROPERTIES PROCESSORS 3 RESOURCE_LOCK processor)
+    # scripts/test.sh runs four tests per processor, because most of them wait. These compute: each takes the place of three, so that the
+    # tests that wait find a processor.
+    set_tests_properties(${name} PROPERTIES PROCESSORS 3)
   endif()
 endfunction()
 

@@ -85,7 +85,7 @@ run_tests() {
   junit=$PWD/build/$preset/junit.xml
   rm -f "$junit"
   # Tests of a lock wait more than they work; under valgrind they work.
-  [ "$preset" = valgrind ] || at_once=$((jobs * 3))
+  [ "$preset" = valgrind ] || at_once=$((jobs * 4))
   "${fixed_addresses[@]}" ctest --preset "$preset" --parallel "$at_once" --output-junit "$junit" "$@"
   if [ ! -s "$junit" ]; then
     broken+=("$name: ctest found or ran no test")

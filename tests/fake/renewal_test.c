@@ -135,7 +135,7 @@ TEST(in_turn, node_is_renewed_when_the_one_before_has_timed_out)
 }
 
 /* The nodes' users have lost the right to one key. The nodes refuse whole commands, and the client renews each lock of
- * them by itself; later only that one. */
+ * them by itself; later only that one: a busy machine sends more commands of fewer locks, but not one for each lock. */
 TEST(in_turn, key_without_permission_ends_no_other_lock)
 {
     scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
@@ -148,7 +148,7 @@ TEST(in_turn, key_without_permission_ends_no_other_lock)
     make_all_due();
     scene_until(scene_statistics().renewed + scene_statistics().renewals_failed >= 2 * LOCKS);
     ck_assert_uint_ge(scene_statistics().renewals_failed, 2);
-    ck_assert_uint_le(scene_count(0, SENT_EXTEND) + scene_count(1, SENT_EXTEND), alone + 2 * LOCKS / MANY);
+    ck_assert_uint_lt(scene_count(0, SENT_EXTEND) + scene_count(1, SENT_EXTEND), alone + RL_CARRIER_MOST);
 }
 
 /* One node refuses, later than the others have renewed the locks. Its next command has all locks but one, too. */
@@ -166,7 +166,7 @@ TEST(in_turn, late_refusal_of_one_key_splits_only_one_command)
     scene_until(scene_statistics().renewed == 2 * LOCKS);
     scene_until(scene_count(4, SENT_EXTEND) >= sent + LOCKS / MANY &&
                 rl_flight_is_empty(&scene.client->nodes->node[4].flight));
-    ck_assert_uint_le(scene_count(4, SENT_EXTEND), sent + 2 * LOCKS / MANY);
+    ck_assert_uint_lt(scene_count(4, SENT_EXTEND), sent + RL_CARRIER_MOST);
 }
 
 /* What two nodes do to the renewal, and for how long the client waits for them. */

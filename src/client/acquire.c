@@ -11,27 +11,18 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
 
-#include "quorum/fence.h"
 #include "quorum/permits.h"
 #include "quorum/retry.h"
 #include "src/client/client.h"
 #include "src/client/extend.h"
-#include "src/client/operation.h"
 #include "src/client/options.h"
 #include "src/core/clock.h"
 #include "src/core/histogram.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/core/wall.h"
-#include "src/lock/detached.h"
-#include "src/lock/handover.h"
-#include "src/lock/lease.h"
-#include "src/lock/names.h"
-#include "src/lock/queue.h"
 #include "src/lock/queue_table.h"
-#include "src/lock/round.h"
 
 struct rl_acquire_wait {
     struct rl_acquire *acquire;
@@ -276,15 +267,12 @@ static void acquire_token_raised(struct rl_round *round)
 static void acquire_raise_token(struct rl_acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
-    struct rl_locks *locks = &operation->client->locks;
     const struct quorum_terms terms = {
         .kind = QUORUM_EXTEND,
-        .nodes = locks->nodes->count,
         .ttl = acquire->terms.ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = locks->core->options.drift_ppm,
         .validity_end = operation->round->rules.validity_end,
     };
-    struct rl_round *round = rl_round_create(locks, operation->lease, RL_COMMAND_KEEP, &terms);
+    struct rl_round *round = rl_round_create(operation->lease, RL_COMMAND_KEEP, terms);
     acquire->raising = round != NULL;
     if (!round) {
         rl_lease_release_detached(operation->lease);
@@ -584,16 +572,14 @@ static struct rl_round *acquire_create_round(struct rl_acquire *acquire, bool is
     struct rl_lease *lease = acquire->base.lease;
     const struct quorum_terms terms = {
         .kind = QUORUM_ACQUIRE,
-        .nodes = lease->locks->nodes->count,
         .ttl = acquire->terms.ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = lease->locks->core->options.drift_ppm,
         .minimum_validity = acquire->minimum_validity_ms * QUORUM_MILLISECOND,
         .all_answers = acquire->all_answers,
     };
     lease->shared = acquire->shared;
     lease->ttl_ms = acquire->terms.ttl_ms;
     lease->queueing.queued = queue != NULL;
-    struct rl_round *round = rl_round_create(lease->locks, lease, acquire_command(acquire), &terms);
+    struct rl_round *round = rl_round_create(lease, acquire_command(acquire), terms);
     if (!round)
         return NULL;
     round->ticket = queue ? queue->ticket : 0;

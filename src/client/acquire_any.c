@@ -10,13 +10,8 @@
 #include <stddef.h>
 
 #include "src/client/client.h"
-#include "src/client/operation.h"
 #include "src/client/options.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
-#include "src/lock/detached.h"
-#include "src/lock/lease.h"
-#include "src/lock/names.h"
 
 struct acquire_any;
 

@@ -1,15 +1,11 @@
 /* Adopt: creates a handle of a lock that another process acquired, if a majority of the nodes still has its token. */
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "src/client/client.h"
 #include "src/client/options.h"
-#include "src/core/clock.h"
 #include "src/core/escape.h"
 #include "src/core/result.h"
-#include "src/lock/detached.h"
 
 struct adopt {
     struct rl_operation base;
@@ -62,28 +58,20 @@ static void adopt_report(struct rl_operation *operation, redlock_result *result,
         result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
 }
 
-static struct rl_round *adopt_create_round(struct rl_lease *lease, const redlock_acquire_options *options)
-{
-    struct rl_locks *locks = lease->locks;
-    const struct quorum_terms terms = {
-        .kind = QUORUM_ADOPT,
-        .nodes = locks->nodes->count,
-        .ttl = options->ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = locks->core->options.drift_ppm,
-        .minimum_validity = options->minimum_validity_ms * QUORUM_MILLISECOND,
-        .all_answers = options->all_answers,
-    };
-    return rl_round_create(locks, lease, RL_COMMAND_EXTEND, &terms);
-}
-
 static void adopt_begin(struct adopt *adopt, const redlock_acquire_options *options, const char *resource, size_t size,
                         struct rl_text token)
 {
     int status;
     struct rl_operation *operation = &adopt->base;
+    const struct quorum_terms terms = {
+        .kind = QUORUM_ADOPT,
+        .ttl = options->ttl_ms * QUORUM_MILLISECOND,
+        .minimum_validity = options->minimum_validity_ms * QUORUM_MILLISECOND,
+        .all_answers = options->all_answers,
+    };
     operation->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
     if (operation->lease)
-        rl_operation_start_round(operation, adopt_create_round(operation->lease, options), adopt_decided);
+        rl_operation_start_round(operation, rl_round_create(operation->lease, RL_COMMAND_EXTEND, terms), adopt_decided);
     else
         rl_operation_complete(operation, status);
 }

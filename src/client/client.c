@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/client/lock_events.h"
 #include "src/client/loop_thread.h"
@@ -14,11 +13,7 @@
 #include "src/core/escape.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
-#include "src/lock/detached.h"
-#include "src/lock/handover.h"
 #include "src/lock/renewal.h"
-#include "src/lock/round.h"
-#include "src/lock/undo.h"
 
 /* ----------------------------------------------------------------------------------------------- process and thread */
 
@@ -460,11 +455,6 @@ static bool client_finish_if_closed(redlock_client *client)
     return true;
 }
 
-static void on_close_timer(struct rl_timer *timer)
-{
-    (void)timer; /* it only wakes the loop: client_on_prepare() checks */
-}
-
 int rl_client_close(const struct rl_arguments *arguments, redlock_callback callback, void *arg)
 {
     redlock_client *client = arguments->client;
@@ -476,7 +466,6 @@ int rl_client_close(const struct rl_arguments *arguments, redlock_callback callb
     client->closing_since = rl_now();
     client->closed = callback;
     client->closed_arg = arg;
-    client->close_timer.fire = on_close_timer;
     rl_operations_cancel(client, true);
     rl_leases_mark_lost(&client->locks, QUORUM_LEASE_CLOSED);
     rl_detached_retry(&client->locks); /* the last chance for releases that found no memory */

@@ -25,7 +25,6 @@
 #include "src/client/operation.h"
 #include "src/core/core.h"
 #include "src/lock/locks.h"
-#include "src/lock/round.h"
 #include "src/node/nodes.h"
 
 struct rl_loop_thread;

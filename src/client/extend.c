@@ -3,7 +3,6 @@
 #include "src/client/extend.h"
 #include "src/client/client.h"
 #include "src/client/options.h"
-#include "src/core/clock.h"
 #include "src/core/result.h"
 
 /* A loss or release meanwhile is final, even if the round has won. */
@@ -42,13 +41,11 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
 {
     const struct quorum_terms terms = {
         .kind = QUORUM_EXTEND,
-        .nodes = lease->locks->client->nodes->count,
         .ttl = ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = lease->locks->client->core.options.drift_ppm,
         .validity_end = atomic_load_explicit(&lease->validity_end, memory_order_acquire),
     };
-    struct rl_round *round = rl_round_create(&lease->locks->client->locks, lease,
-                                             rl_lease_is_plain(lease) ? RL_COMMAND_EXTEND : RL_COMMAND_KEEP, &terms);
+    struct rl_round *round =
+        rl_round_create(lease, rl_lease_is_plain(lease) ? RL_COMMAND_EXTEND : RL_COMMAND_KEEP, terms);
     if (!round)
         return NULL;
     /* Send the fencing token again: with each further node that stores it, one more node may lose its data. */
@@ -112,14 +109,12 @@ static void downgrade_start(struct rl_operation *operation, const struct rl_argu
     }
     const struct quorum_terms terms = {
         .kind = QUORUM_EXTEND,
-        .nodes = lease->locks->client->nodes->count,
-        .drift_ppm = lease->locks->client->core.options.drift_ppm,
         .validity_end = atomic_load_explicit(&lease->validity_end, memory_order_acquire),
     };
     bool was_shared = lease->shared, was_downgraded = lease->downgraded;
     lease->downgraded = was_downgraded || !was_shared;
     lease->shared = true;
-    struct rl_round *round = rl_round_create(&lease->locks->client->locks, lease, RL_COMMAND_DOWNGRADE, &terms);
+    struct rl_round *round = rl_round_create(lease, RL_COMMAND_DOWNGRADE, terms);
     if (!round) { /* no node was sent anything */
         lease->shared = was_shared;
         lease->downgraded = was_downgraded;

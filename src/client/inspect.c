@@ -4,7 +4,6 @@
  * DRYRUN is for administrators.)
  */
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

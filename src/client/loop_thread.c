@@ -2,12 +2,10 @@
 
 #include <assert.h>
 #include <signal.h>
-#include <string.h>
 
 #include "src/client/client.h"
 #include "src/client/options.h"
 #include "src/core/memory.h"
-#include "src/core/process.h"
 #include "src/core/result.h"
 
 /* ---------------------------------------------------------------------------------------------------- loop's thread */

@@ -175,6 +175,21 @@ bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *r
     return true;
 }
 
+void rl_operation_look(struct rl_operation *operation, struct rl_text resource, enum rl_command_kind command,
+                       rl_round_replied *replied, void (*decided)(struct rl_round *round))
+{
+    int status;
+    operation->lease = rl_lease_create_one(&operation->client->locks, resource.bytes, resource.size, &status);
+    if (!operation->lease) {
+        rl_operation_complete(operation, status);
+        return;
+    }
+    struct rl_round *round = rl_round_create(operation->lease, command, (struct quorum_terms){.kind = QUORUM_LOOK});
+    if (round)
+        round->replied = replied;
+    rl_operation_start_round(operation, round, decided);
+}
+
 void rl_operation_end_by_round(struct rl_round *round)
 {
     rl_operation_complete(round->owner, rl_result_status(round->rules.verdict));

@@ -19,11 +19,10 @@
 #include "src/core/process.h"
 #include "src/core/timer.h"
 #include "src/core/wakeup.h"
+#include "src/lock/round.h"
 
 struct rl_call;
-struct rl_lease;
 struct rl_operation;
-struct rl_round;
 
 /* The thread that called, as it was then: the loop's thread may start the operation later. */
 struct rl_caller {
@@ -153,6 +152,11 @@ void rl_callback_call(const struct rl_callback *callback, redlock_client *client
 /* Starts the round of an attempt, with the operation as its owner. NULL: ends the operation for lack of memory. */
 bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *round,
                               void (*decided)(struct rl_round *round));
+
+/* Creates a lease of this resource for the operation: it provides the key, and is not acquired. Then starts a round that
+ * only reads, with these callbacks; see struct rl_round. A failure ends the operation. */
+void rl_operation_look(struct rl_operation *operation, struct rl_text resource, enum rl_command_kind command,
+                       rl_round_replied *replied, void (*decided)(struct rl_round *round));
 
 /* A round's decided() that ends the operation with the verdict. */
 void rl_operation_end_by_round(struct rl_round *round);

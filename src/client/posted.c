@@ -9,7 +9,6 @@
 #include "src/client/lock_events.h"
 #include "src/client/loop_thread.h"
 #include "src/core/memory.h"
-#include "src/core/process.h"
 
 /* A node's result without its text. */
 struct node_result {

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/core/escape.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
@@ -14,7 +13,6 @@
 struct query {
     struct rl_operation base;
     redlock_state state;
-    size_t resource_size;
     /* A semaphore: by slot and node, the hash of the holder's token; 0: free. */
     uint64_t holder[REDLOCK_PERMITS_MAX][REDLOCK_NODES_MAX];
 };
@@ -110,7 +108,6 @@ static void query_sum_up(struct query *query)
     redlock_state *state = &query->state;
     redlock_client *client = query->base.client;
     unsigned nodes = client->nodes->count;
-    const struct rl_lease *key = query->base.lease; /* provides the key; it is never acquired */
     for (unsigned i = 0; i < nodes; i++) {
         unsigned count = state->node[i].remaining_ms > 0 ? query_count_showing(state, nodes, state->node[i].token) : 0;
         state->free_nodes += state->node[i].remaining_ms == 0;
@@ -123,10 +120,11 @@ static void query_sum_up(struct query *query)
     }
     state->locked = state->locked_nodes >= quorum_majority(nodes);
     state->remaining_ms = state->locked ? query_remaining(state, nodes, state->holder.token) : 0;
-    const struct rl_lease *mine = rl_leases_find(&client->locks, rl_lease_resource(key, 0).bytes, query->resource_size);
+    const struct rl_text name = rl_lease_resource(query->base.lease, 0);
+    const struct rl_lease *mine = rl_leases_find(&client->locks, name.bytes, name.size);
     state->held_by_me =
         mine && strcmp(mine->shared ? SHARED : rl_lease_token_text(mine), state->holder.token) == 0 && state->locked;
-    query_sum_up_permits(query, rl_lease_resource(key, 0));
+    query_sum_up_permits(query, name);
 }
 
 static void query_decided(struct rl_round *round)
@@ -142,34 +140,18 @@ static void query_report(struct rl_operation *operation, redlock_result *result,
     returned->state = &((struct query *)operation)->state;
 }
 
-static void query_begin(struct query *query, const char *resource, size_t size)
-{
-    struct rl_operation *operation = &query->base;
-    struct rl_locks *locks = &operation->client->locks;
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = locks->nodes->count};
-    int status;
-    query->resource_size = size;
-    for (unsigned i = 0; i < locks->nodes->count; i++)
-        query->state.node[i].remaining_ms = query->state.node[i].waiters = -1;
-    operation->lease = rl_lease_create_one(locks, resource, size, &status);
-    if (!operation->lease) {
-        rl_operation_complete(operation, status);
-        return;
-    }
-    struct rl_round *round = rl_round_create(locks, operation->lease, RL_COMMAND_QUERY, &terms);
-    if (round)
-        round->replied = query_replied;
-    rl_operation_start_round(operation, round, query_decided);
-}
-
 static void query_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
-    size_t size = arguments->size;
+    struct query *query = (struct query *)operation;
     redlock_result why;
+    size_t size = arguments->size;
+    for (unsigned i = 0; i < operation->client->nodes->count; i++)
+        query->state.node[i].remaining_ms = query->state.node[i].waiters = -1;
     if (rl_resource_check(arguments->resource, &size, &operation->client->core.options, &why))
         rl_operation_refuse(operation, &why);
     else
-        query_begin((struct query *)operation, arguments->resource, size);
+        rl_operation_look(operation, (struct rl_text){arguments->resource, size}, RL_COMMAND_QUERY, query_replied,
+                          query_decided);
 }
 
 const struct rl_operation_type rl_query = {

@@ -7,14 +7,6 @@
 #include "src/core/clock.h"
 #include "src/core/escape.h"
 #include "src/core/result.h"
-#include "src/lock/detached.h"
-
-static struct rl_round *release_create_round(struct rl_lease *lease, bool all_answers)
-{
-    const struct quorum_terms terms = {
-        .kind = QUORUM_RELEASE, .nodes = lease->locks->nodes->count, .all_answers = all_answers};
-    return rl_round_create(lease->locks, lease, RL_COMMAND_RELEASE, &terms);
-}
 
 /*
  * The release of a late node is on its way. So the operation waits for the node, until it has been silent for
@@ -84,7 +76,8 @@ static bool release_leaves_free(const struct rl_lease *lease)
 /* false: no memory for the round; the operation has ended. */
 static bool release_begin(struct rl_operation *operation, bool all_answers)
 {
-    struct rl_round *round = release_create_round(operation->lease, all_answers);
+    const struct quorum_terms terms = {.kind = QUORUM_RELEASE, .all_answers = all_answers};
+    struct rl_round *round = rl_round_create(operation->lease, RL_COMMAND_RELEASE, terms);
     if (round) {
         round->overdue = release_overdue;
         round->hands_over = !all_answers; /* not by token: the lock may not be held any more */

@@ -92,7 +92,6 @@ void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer)
 
 void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time due)
 {
-    assert(timer->fire);
     if (timer->set && timer->due == due)
         return;
     rl_timer_stop(timers, timer);
@@ -115,7 +114,8 @@ void rl_timers_fire(struct rl_timers *timers, quorum_time now)
         assert(timer->due >= last); /* the heap is in order */
         last = timer->due;
         rl_timer_stop(timers, timer);
-        timer->fire(timer);
+        if (timer->fire)
+            timer->fire(timer);
     }
     timers->firing = 0;
     timers->armed = QUORUM_NEVER; /* it has expired, or its time belongs to a timer that has just fired */

@@ -19,7 +19,8 @@ struct rl_timer {
     struct rl_timer *child;               /* the first child, due no earlier */
     struct rl_timer *next;                /* sibling */
     struct rl_timer *previous;            /* sibling; of a first child the parent; NULL in the root */
-    void (*fire)(struct rl_timer *timer); /* called once each time it is set; the timer is no longer set then */
+    void (*fire)(struct rl_timer *timer); /* called once each time it is set; the timer is no longer set then. NULL: the
+                                             timer only starts a turn of the loop */
 };
 
 struct rl_timers {

@@ -12,7 +12,6 @@
 #include "src/core/escape.h"
 #include "src/core/event.h"
 #include "src/core/memory.h"
-#include "src/core/result.h"
 #include "src/core/wall.h"
 #include "src/lock/locks.h"
 

@@ -1,7 +1,6 @@
 #include "src/lock/leases.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "src/core/clock.h"

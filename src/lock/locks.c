@@ -1,6 +1,7 @@
 #include "src/lock/locks.h"
 
-#include "src/lock/detached.h"
+#include <assert.h>
+
 #include "src/lock/renewal.h"
 
 void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes *nodes,
@@ -12,13 +13,13 @@ void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes
     locks->client = client;
     locks->release_timer.fire = rl_detached_on_timer;
     locks->renewal_timer.fire = rl_renewals_gathered;
-    locks->admission_timer.fire = rl_rounds_on_admission;
     rl_queues_open(locks);
 }
 
 void rl_locks_drop(struct rl_locks *locks)
 {
-    rl_rounds_drop(locks);
+    assert(!locks->waiting.first); /* their operations have ended */
+    rl_timer_stop(&locks->core->timers, &locks->admission_timer);
     rl_queues_free(locks);
     rl_releases_drop(locks);
     rl_detached_drop(locks);

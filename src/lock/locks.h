@@ -2,17 +2,15 @@
  * src/lock is locks over all nodes: rounds and their undos, leases and their renewal, and the queues of waiters. struct
  * rl_locks has those of one client. The client floor owns it and receives its events through `struct rl_locks_events`.
  *
- * Three groups of files form call cycles. vote and undo handle the answers to a round's requests, and step the round;
- * detached starts the release round of an acquire round that failed. handover offers a queue's first waiter to the nodes,
- * and steps the queue with their grants. A lease adds itself to the lists in leases, and leases steps and ends the leases
- * in its lists.
+ * Two groups of files form call cycles. vote and undo handle the answers to a round's requests, and step the round; undo
+ * also starts the release round of an acquire round that failed. A lease adds itself to the lists in leases, and leases
+ * steps and ends the leases in its lists.
  */
 #ifndef RL_LOCKS_H
 #define RL_LOCKS_H
 
 #include "redlock/redlock.h"
 #include "src/core/core.h"
-#include "src/lock/admission.h"
 #include "src/lock/leases.h"
 #include "src/lock/queue.h"
 #include "src/lock/undo.h"
@@ -46,7 +44,7 @@ struct rl_locks {
 
     struct rl_round_list coming;  /* rounds that wait for a node to become usable, in the order in which they began */
     struct rl_round_list waiting; /* acquires that begin, in this order, when the nodes are not crowded any more */
-    struct rl_timer admission_timer;
+    struct rl_timer admission_timer; /* starts a turn of the loop for those that wait */
 
     struct rl_releases releases;   /* of this turn of the loop */
     struct rl_lease *unreleased;   /* undos that are delayed, and releases that found no memory */

@@ -6,7 +6,6 @@
 
 #include "src/core/result.h"
 #include "src/lock/lease.h"
-#include "src/lock/round_command.h"
 
 static bool ends_with(const char *key, size_t size, const char *suffix)
 {

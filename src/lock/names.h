@@ -2,7 +2,6 @@
 #ifndef RL_NAMES_H
 #define RL_NAMES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "redlock/redlock.h"

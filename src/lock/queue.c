@@ -8,12 +8,10 @@
 #include "src/core/escape.h"
 #include "src/core/memory.h"
 #include "src/core/wall.h"
-#include "src/lock/handover.h"
 #include "src/lock/held_by.h"
 #include "src/lock/locks.h"
 #include "src/lock/queue_table.h"
 #include "src/lock/round.h"
-#include "src/lock/round_command.h"
 #include "src/node/guard.h"
 
 #define REFRESH           (RL_OVERTAKE_MS * QUORUM_MILLISECOND)
@@ -22,6 +20,8 @@
 #define LINGER            QUORUM_SECOND
 #define ATTEMPTS_PER_TURN 1000 /* of the loop: thousands may fail at once */
 _Static_assert(2 * RL_OVERTAKE_MS < RL_WAITER_LIFE_MS, "an entry outlives a refresh that is lost");
+
+static void queue_step(struct rl_queue *queue, const struct quorum_waiting_event *event);
 
 /* --------------------------------------------------------------------------------------------------------- lifetime */
 
@@ -81,7 +81,7 @@ static void on_timer(struct rl_timer *timer)
     struct rl_queue *queue = (struct rl_queue *)(void *)((char *)timer - offsetof(struct rl_queue, timer));
     const struct quorum_waiting_event woken = {.type = QUORUM_WAITING_WOKEN, .now = rl_now()};
     if (queue->first)
-        rl_queue_step(queue, &woken);
+        queue_step(queue, &woken);
     else if (is_held(queue))
         rl_timer_set(&queue->locks->core->timers, timer, rl_now() + LINGER);
     else
@@ -105,6 +105,85 @@ static struct rl_queue *create(struct rl_locks *locks, const struct rl_names *na
     queue->turns = 1;
     rl_queue_table_add(queue);
     return queue;
+}
+
+/* ------------------------------------------------------------------------------------------------- offers of hand-over */
+
+static struct rl_round *offer_create(struct rl_queue *queue)
+{
+    int status;
+    struct rl_locks *locks = queue->locks;
+    const struct rl_text resource = rl_lease_resource(queue->lease, 0);
+    const struct quorum_terms terms = {
+        .kind = QUORUM_ACQUIRE,
+        .ttl = queue->first->ttl,
+        .minimum_validity = queue->first->minimum_validity,
+    };
+    struct rl_lease *lease = rl_lease_create_one(locks, resource.bytes, resource.size, &status);
+    if (!lease)
+        return NULL;
+    struct rl_round *offer = rl_round_create(lease, RL_COMMAND_TAKE, terms);
+    lease->queueing.queued = true;
+    lease->ttl_ms = (uint32_t)(terms.ttl / QUORUM_MILLISECOND);
+    rl_lease_unref(lease);
+    return offer;
+}
+
+void rl_handover_offer(struct rl_queue *queue, struct rl_round *request)
+{
+    assert(!request->offer);
+    if (!queue->first || !queue->first->ttl)
+        return;
+    if (!queue->offer)
+        queue->offer = offer_create(queue);
+    if (queue->offer)
+        request->offer = rl_lease_ref(queue->offer->lease);
+}
+
+static struct rl_round *close_offer(struct rl_queue *queue)
+{
+    struct rl_round *offer = queue->offer;
+    queue->offer = NULL;
+    return offer;
+}
+
+/* Gives back what nodes have handed over, or will have before they get this, and removes the entry. */
+static void handover_withdraw(struct rl_queue *queue)
+{
+    struct rl_round *offer = close_offer(queue);
+    if (!offer)
+        return;
+    offer->lease->queueing.withdrawn = true;
+    rl_lease_release_detached(offer->lease);
+    rl_round_leave(offer);
+}
+
+/* The first waiter leaves, with the round that it won or NULL: any other round's offer is withdrawn. Returns the nodes
+ * that may keep its entry. */
+static quorum_nodes handover_end(struct rl_queue *queue, const struct rl_round *won)
+{
+    struct rl_round *offer = queue->offer;
+    quorum_nodes listed = queue->rules.listed & ~(won ? won->lease->may_hold : 0);
+    if (won)
+        queue->hot = offer == won;
+    if (!offer)
+        return listed;
+    if (won == offer) { /* nodes that have not handed it over yet will, or dequeue it on the release */
+        listed = won->lease->may_hold & ~won->lease->queueing.offered;
+        rl_round_leave(close_offer(queue));
+        return listed;
+    }
+    /* A node that granted the attempt has removed the offer. Any other may have handed the lock over, and its message
+     * may be lost: without the withdrawal its key would stay until the ttl ends. */
+    quorum_nodes removed = won ? won->rules.tally.voted[QUORUM_GRANTED] : 0;
+    offer->lease->may_hold &= ~removed;
+    offer->lease->queueing.offered &= ~removed;
+    listed &= ~offer->lease->may_hold;
+    if (offer->lease->may_hold || listed)
+        handover_withdraw(queue);
+    else
+        rl_round_leave(close_offer(queue));
+    return listed;
 }
 
 /* --------------------------------------------------------------------------------------------------------- first waiter */
@@ -173,14 +252,13 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
 static void dequeue(struct rl_locks *locks, const struct rl_lease *entered)
 {
     int status;
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = locks->nodes->count};
     const struct rl_names names = rl_lease_names(entered);
     struct rl_lease *leaving = rl_lease_create(locks, &names, &status);
     if (!leaving)
         return; /* the entries expire by themselves */
     leaving->shared = entered->shared;
     leaving->permits = entered->permits;
-    struct rl_round *round = rl_round_create(locks, leaving, RL_COMMAND_DEQUEUE, &terms);
+    struct rl_round *round = rl_round_create(leaving, RL_COMMAND_DEQUEUE, (struct quorum_terms){.kind = QUORUM_LOOK});
     if (round)
         rl_round_begin(round);
     rl_round_leave(round);
@@ -283,7 +361,7 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won, struct
         /* After a success the nodes that granted have removed the entry; the release removes it on the nodes that it
          * goes to. */
         bool offered = queue->offer != NULL;
-        if ((rl_handover_end(queue, won) || (!won && !offered)) && !is_entered_by_next(queue, waiter))
+        if ((handover_end(queue, won) || (!won && !offered)) && !is_entered_by_next(queue, waiter))
             dequeue(queue->locks, queue->lease);
         queue->rules.enqueued = queue->rules.listed = 0;
     }
@@ -366,11 +444,11 @@ static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
     if (holder->type == REDIS_REPLY_STRING)
         rl_held_by_note(queue->locks->core, &queue->held_by, node, (struct rl_text){holder->str, (size_t)holder->len},
                         remark_on(reply, queue->lease->permits), quorum_time_add(event.now, event.remaining));
-    rl_queue_step(queue, &event);
+    queue_step(queue, &event);
     if (reply->element[RL_WAIT_TAKEN]->integer == RL_WAIT_HANDED && queue->first) {
         const struct quorum_waiting_event handed = {
             .type = QUORUM_WAITING_HANDED, .now = event.now, .node = node, .polled = true};
-        rl_queue_step(queue, &handed);
+        queue_step(queue, &handed);
     }
 }
 
@@ -423,17 +501,16 @@ static void looked(struct rl_round *round)
     if (raise_ticket(queue))
         look(queue);
     else
-        rl_queue_step(queue, &event);
+        queue_step(queue, &event);
 }
 
 static void look(struct rl_queue *queue)
 {
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->locks->nodes->count};
     const struct quorum_waiting_event failed = {.type = QUORUM_WAITING_LOOKED, .now = rl_now()};
     rl_round_leave(queue->looking);
-    queue->looking = rl_round_create(queue->locks, queue->lease, RL_COMMAND_ENQUEUE, &terms);
+    queue->looking = rl_round_create(queue->lease, RL_COMMAND_ENQUEUE, (struct quorum_terms){.kind = QUORUM_LOOK});
     if (!queue->looking) {
-        rl_queue_step(queue, &failed);
+        queue_step(queue, &failed);
         return;
     }
     queue->looking->ticket = queue->ticket;
@@ -446,7 +523,7 @@ static void look(struct rl_queue *queue)
 
 /* -------------------------------------------------------------------------------------------------------- the rules */
 
-void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *event)
+static void queue_step(struct rl_queue *queue, const struct quorum_waiting_event *event)
 {
     struct rl_waiter *first = queue->first;
     if (!first || !queue->standing)
@@ -461,7 +538,7 @@ void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *ev
     if (actions.dequeue)
         dequeue(queue->locks, queue->lease);
     if (actions.withdraw) {
-        rl_handover_withdraw(queue);
+        handover_withdraw(queue);
         rl_listeners_renew(queue->locks->nodes, actions.silent); /* before the attempt, which tells who is subscribed */
     }
     if (actions.look)
@@ -493,7 +570,7 @@ void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until)
                                                .misplaced = raise_ticket(queue),
                                                .in_the_way = held,
                                                .rest_until = rest_until};
-    rl_queue_step(queue, &event);
+    queue_step(queue, &event);
 }
 
 bool rl_queue_can_be_notified(const struct rl_waiter *waiter)
@@ -513,7 +590,7 @@ static void notify(struct rl_queue *queue, const struct quorum_waiting_event *ev
             continue;
         if (slot >= 0 && queue->first)
             queue->first->slot_freed(queue->first, (unsigned)slot);
-        rl_queue_step(queue, event);
+        queue_step(queue, event);
     }
 }
 
@@ -554,6 +631,60 @@ void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening)
     for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)
         for (struct rl_queue *queue = locks->queues.buckets[i], *next; queue; queue = next) {
             next = queue->next;
-            rl_queue_step(queue, &event);
+            queue_step(queue, &event);
         }
+}
+
+/* -------------------------------------------------------------------------------------------------- grants by hand-over */
+
+/* A node that may have lost data, or cannot prove that it has not, does not count. */
+static bool handover_counts(struct rl_node *node, const struct rl_handed *handed, quorum_time now)
+{
+    if (node->nodes->core->options.guard &&
+        !quorum_attest_shows(&node->attest.rules, handed->shown, handed->shown_size)) {
+        node->nodes->core->statistics.unattested++;
+        rl_guard_doubt(node);
+        return false;
+    }
+    return !node->unfit && !rl_guard_objection(node, now);
+}
+
+static void handover_count(struct rl_queue *queue, struct rl_node *node, const struct rl_handed *handed)
+{
+    quorum_time now = rl_now();
+    assert(queue->first && queue->first->handed);
+    struct rl_round *offer = queue->offer;
+    rl_fanout_ref(&offer->fanout);
+    if (handed->since <= now && handover_counts(node, handed, now))
+        rl_round_handed(offer, node, handed->since, now);
+    if (offer->rules.verdict == QUORUM_WON) {
+        queue->first->handed(queue->first, offer);
+    } else {
+        const struct quorum_waiting_event event = {.type = QUORUM_WAITING_HANDED, .now = now, .node = node->index};
+        queue_step(queue, &event);
+    }
+    rl_fanout_unref(&offer->fanout);
+}
+
+static bool is_same(struct rl_text a, struct rl_text b)
+{
+    return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
+}
+
+void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed)
+{
+    assert(node < locks->nodes->count);
+    size_t prefix = strlen(locks->core->options.prefix);
+    if (handed->key.size <= prefix || handed->key.size - prefix > REDLOCK_RESOURCE_MAX)
+        return; /* no client offers such a name */
+    const struct rl_text resource = {handed->key.bytes + prefix, handed->key.size - prefix};
+    const struct rl_names names = rl_names_of(resource.bytes, resource.size);
+    struct rl_queue *queue = rl_queue_find(locks, &names, false);
+    struct rl_lease *held;
+    if (queue && queue->first && queue->offer && is_same(handed->value, rl_lease_value(queue->offer->lease)))
+        handover_count(queue, &locks->nodes->node[node], handed);
+    else if ((held = rl_leases_find_token(locks, resource.bytes, resource.size, handed->value)) != NULL)
+        held->may_hold |= quorum_node(node); /* one more grant of a lock that was handed over */
+    else
+        locks->core->statistics.messages_dropped++;
 }

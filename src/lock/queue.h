@@ -4,6 +4,11 @@
  * entry: the nodes decide between them and the client's writers, as between those of several clients. A queue is
  * kept for a second after its last waiter, and while this client holds the lock, because the next acquire is likely to
  * wait, too.
+ *
+ * Hand-over: the release of a lock gives it to the next waiter. A waiter's entry on a node carries an offer: the value
+ * that the node may set the key to, with the waiter's ttl. The node's release script does so, and publishes the grant.
+ * The waiter counts these grants as votes of a separate round. Its lease never gets a request, so it is undone only as
+ * a whole: after that no grant for it counts, and the waiter's next offer has another token.
  */
 #ifndef RL_QUEUE_H
 #define RL_QUEUE_H
@@ -17,6 +22,7 @@
 #include "redlock/redlock.h"
 #include "src/core/timer.h"
 
+struct rl_handed;
 struct rl_locks;
 struct rl_held_by;
 struct rl_lease;
@@ -26,6 +32,9 @@ struct rl_round;
 struct rl_vote;
 
 #define RL_QUEUE_BUCKETS 256
+
+/* The shortest ttl of a lock that is handed over: five times the validity that a hand-over may cost. */
+#define RL_HANDOVER_TTL_MS 1000
 
 /* An operation's place in a queue. */
 struct rl_waiter {
@@ -125,8 +134,12 @@ bool rl_queue_can_be_notified(const struct rl_waiter *waiter);
 void rl_queues_wake(struct rl_locks *locks, unsigned node, const char *key, size_t size);
 void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening);
 
-/* For handover.c: passes an event to the first waiter's rules. */
-void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *event);
+/* The request, which enqueues the first waiter, carries its offer, if the waiter can be handed the lock. */
+void rl_handover_offer(struct rl_queue *queue, struct rl_round *request);
+
+/* A node says that it has handed a lock over to this client. Only a grant of the client's own outstanding offer, or of a
+ * lock that it holds by one, has an effect: any user who may publish can send any other. */
+void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed);
 
 void rl_queues_free(struct rl_locks *locks);
 

@@ -109,13 +109,10 @@ static enum rl_command_kind renewal_command(const struct rl_lease *lease)
 /* The round of a renewal that is about to begin. NULL: no memory. */
 static struct rl_round *renewal_create(struct rl_lease *lease, quorum_time now)
 {
-    struct rl_locks *locks = lease->locks;
     const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
-                                       .nodes = locks->nodes->count,
                                        .ttl = quorum_lease_ttl_at(&lease->rules, lease->renewal.ttl, now),
-                                       .drift_ppm = locks->core->options.drift_ppm,
                                        .validity_end = lease->rules.validity_end};
-    struct rl_round *round = rl_round_create(locks, lease, renewal_command(lease), &terms);
+    struct rl_round *round = rl_round_create(lease, renewal_command(lease), terms);
     if (!round)
         return NULL;
     round->renews = true;
@@ -179,12 +176,10 @@ static quorum_nodes nodes_to_heal(struct rl_lease *lease, quorum_time now)
 /* The round is about these nodes alone: it stays undecided. NULL: no memory; the next renewal finds the nodes again. */
 static struct rl_round *heal_begin(struct rl_lease *lease, quorum_nodes nodes, quorum_time now)
 {
-    struct rl_locks *locks = lease->locks;
     const struct quorum_terms terms = {.kind = QUORUM_LOOK,
-                                       .nodes = locks->nodes->count,
                                        .ttl = quorum_lease_ttl_at(&lease->rules, lease->rules.terms.ttl, now)};
     struct rl_round *round =
-        rl_round_create(locks, lease, rl_lease_is_plain(lease) ? RL_COMMAND_HEAL : RL_COMMAND_RESTORE, &terms);
+        rl_round_create(lease, rl_lease_is_plain(lease) ? RL_COMMAND_HEAL : RL_COMMAND_RESTORE, terms);
     if (!round)
         return NULL;
     const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes};

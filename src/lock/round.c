@@ -8,11 +8,9 @@
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
-#include "src/lock/detached.h"
 #include "src/lock/held_by.h"
 #include "src/lock/locks.h"
 #include "src/lock/round_command.h"
-#include "src/lock/undo.h"
 #include "src/lock/vote.h"
 #include "src/node/guard.h"
 
@@ -46,23 +44,25 @@ static const struct rl_fanout_type ask_type = {.answered = rl_vote_answered,
 static const struct rl_fanout_type release_type = {
     .answered = rl_undo_answered, .resend = rl_undo_resend, .destroy = destroy};
 
-struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_command_kind command,
-                                 const struct quorum_terms *terms)
+struct rl_round *rl_round_create(struct rl_lease *lease, enum rl_command_kind command, struct quorum_terms terms)
 {
-    bool releases = terms->kind == QUORUM_RELEASE;
-    assert(releases == (command == RL_COMMAND_RELEASE) && terms->nodes == locks->nodes->count);
-    size_t size = sizeof(struct rl_round) + terms->nodes * sizeof(struct rl_request);
-    size_t refusals = releases ? terms->nodes * sizeof(quorum_time) : 0;
+    struct rl_locks *locks = lease->locks;
+    bool releases = terms.kind == QUORUM_RELEASE;
+    assert(releases == (command == RL_COMMAND_RELEASE));
+    terms.nodes = locks->nodes->count;
+    terms.drift_ppm = locks->core->options.drift_ppm;
+    size_t size = sizeof(struct rl_round) + terms.nodes * sizeof(struct rl_request);
+    size_t refusals = releases ? terms.nodes * sizeof(quorum_time) : 0;
     struct rl_round *round = rl_allocate(&locks->core->allocator, size + refusals);
     if (!round)
         return NULL;
     if (releases)
-        round->refused_since = (quorum_time *)&round->request[terms->nodes];
+        round->refused_since = (quorum_time *)&round->request[terms.nodes];
     rl_fanout_init(&round->fanout, releases ? &release_type : &ask_type, locks->nodes, round->request, releases);
-    round->fanout.grants = terms->kind == QUORUM_ACQUIRE;
+    round->fanout.grants = terms.kind == QUORUM_ACQUIRE;
     round->fanout.plain = command == RL_COMMAND_SET;
-    round->fanout.urgent = terms->kind == QUORUM_EXTEND;
-    quorum_round_init(&round->rules, terms);
+    round->fanout.urgent = terms.kind == QUORUM_EXTEND;
+    quorum_round_init(&round->rules, &terms);
     round->locks = locks;
     round->lease = rl_lease_ref(lease);
     round->command = command;
@@ -522,4 +522,29 @@ void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node)
         next = round->list ? round->next : locks->coming.first;
         rl_fanout_unref(&round->fanout);
     }
+}
+
+/* -------------------------------------------------------------------------------------------------------- admission */
+
+/* Nodes that hang send nothing that would start a turn of the loop. */
+#define ADMISSION_CHECK (100 * QUORUM_MILLISECOND)
+
+void rl_round_start(struct rl_round *round)
+{
+    struct rl_locks *locks = round->locks;
+    if (rl_round_is_grant(round) && (locks->waiting.first || rl_nodes_are_crowded(locks->nodes)))
+        rl_round_enlist(round, &locks->waiting);
+    else
+        rl_round_begin(round);
+}
+
+void rl_rounds_admit(struct rl_locks *locks)
+{
+    while (locks->waiting.first && !rl_nodes_are_crowded(locks->nodes)) {
+        struct rl_round *round = locks->waiting.first;
+        rl_round_enlist(round, NULL);
+        rl_round_begin(round);
+    }
+    if (locks->waiting.first && !locks->admission_timer.set)
+        rl_timer_set(&locks->core->timers, &locks->admission_timer, rl_now() + ADMISSION_CHECK);
 }

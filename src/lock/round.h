@@ -12,6 +12,10 @@ struct rl_locks;
 struct rl_lease;
 struct rl_round_list;
 struct rl_held_by;
+struct rl_round;
+
+typedef void rl_round_replied(struct rl_round *round, unsigned node, const struct rl_vote *vote,
+                              const redisReply *reply);
 
 /* What every reply reads and writes comes first, up to the beginning of the rules: with many rounds in flight each cache
  * line of a round is a miss. */
@@ -20,7 +24,7 @@ struct rl_round {
     struct rl_locks *locks;
     struct rl_lease *lease; /* a reference */
     /* Called for each reply, with its vote, before the vote is counted; may be NULL. */
-    void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
+    rl_round_replied *replied;
     char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */
     uint64_t fence;                  /* the fencing token to send; 0: none */
     unsigned trusted;                /* TRUST: the node that gets the command that is built */
@@ -47,12 +51,22 @@ struct rl_round {
     struct rl_request request[]; /* one per node; behind them the times of `refused_since` */
 };
 
-/* Creates a round with one reference, the caller's. NULL: no memory. */
-struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_command_kind command,
-                                 const struct quorum_terms *terms);
+/* Creates a round with one reference, the caller's. It completes the terms: the nodes and the drift are the client's.
+ * NULL: no memory. */
+struct rl_round *rl_round_create(struct rl_lease *lease, enum rl_command_kind command, struct quorum_terms terms);
 
-/* Sends to all usable nodes. May call decided() before it returns. An acquire begins in its turn: see admission.h. */
+/* Sends to all usable nodes. May call decided() before it returns. */
 void rl_round_begin(struct rl_round *round);
+
+/*
+ * The same for the round of an operation, but an acquire waits in the client, behind those that wait already, until a
+ * majority of the nodes is connected and has room for it (quorum/window.h): the validity of a lock counts from its first
+ * request, and must not pass in this client.
+ */
+void rl_round_start(struct rl_round *round);
+
+/* Begins the waiting rounds, in order, until the nodes are crowded. Call it once a turn. */
+void rl_rounds_admit(struct rl_locks *locks);
 
 /* A node has handed the lock over to this round's lease, at some time after `since`. May decide the round. */
 void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now);

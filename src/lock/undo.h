@@ -10,6 +10,7 @@
 struct rl_round;
 struct rl_lease;
 struct rl_locks;
+struct rl_timer;
 
 /*
  * The releases of one turn of the loop, which leave together: as one command they take a node less than half the time.
@@ -39,5 +40,22 @@ void rl_releases_drop(struct rl_locks *locks);
 /* The functions of a release round's `struct rl_fanout_type`. */
 void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);
 bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval);
+
+/* Releases without an operation: of locks that were lost, given up, or never completely acquired. */
+
+/* Ends the lease's validity and releases it on every node that may have its token. Without memory for the round it
+ * retries the release every 10 ms. */
+void rl_lease_release_detached(struct rl_lease *lease);
+
+/* After a failed attempt: releases the lease in a millisecond, when most nodes will have replied that they have nothing
+ * of it. */
+void rl_lease_undo_later(struct rl_lease *lease);
+
+/* Sends the delayed releases now; the timer's callback does the same. */
+void rl_detached_retry(struct rl_locks *locks);
+void rl_detached_on_timer(struct rl_timer *timer);
+
+/* Drops the delayed releases when the client ends, and counts their nodes as pending undos. */
+void rl_detached_drop(struct rl_locks *locks);
 
 #endif

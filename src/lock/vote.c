@@ -8,7 +8,6 @@
 #include "src/lock/locks.h"
 #include "src/lock/queue_table.h"
 #include "src/lock/round.h"
-#include "src/node/attest.h"
 #include "src/node/guard.h"
 #include "src/node/witnesses.h"
 

@@ -337,8 +337,8 @@ static void leave_both(struct rl_round *round)
 
 static struct rl_round *start_waiting_round(struct rl_lease *lease)
 {
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = 1};
-    struct rl_round *round = rl_round_create(&scene.client->locks, lease, RL_COMMAND_QUERY, &terms);
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK};
+    struct rl_round *round = rl_round_create(lease, RL_COMMAND_QUERY, terms);
     ck_assert_ptr_nonnull(round);
     rl_round_begin(round);
     ck_assert(round->list);

@@ -50,6 +50,7 @@ static bool end_life(size_t k)
     assert_no_leak(k);
     scene_let_go_on(0, scene.nodes, "held");
     for (unsigned i = 0; i < scene.nodes; i++) {
+        fake_server_forget_records(scene.node[i]);
         remove_queue(scene.node[i]);
         ck_assert_msg(fake_server_keys_left(scene.node[i], NULL) == 0, "allocation %zu failed, and a key is left", k);
     }

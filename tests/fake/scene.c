@@ -434,23 +434,32 @@ static bool has_token(const struct fake_record *record, const char *token)
     return !token || strcmp(scene_token(record), token) == 0;
 }
 
+/* The first such command from the place on, which it advances behind it. */
+static const struct fake_record *next_sent(unsigned node, enum sent what, const char *token, unsigned *place)
+{
+    const struct fake_record *record;
+    while ((record = fake_server_record(scene.node[node], NULL, (*place)++)) != NULL)
+        if (is_sent(record->command, what) && has_token(record, token))
+            break;
+    return record;
+}
+
 const struct fake_record *scene_sent(unsigned node, enum sent what, const char *token, unsigned index, unsigned *place)
 {
     const struct fake_record *record;
-    for (unsigned at = 0; (record = fake_server_record(scene.node[node], NULL, at)); at++) {
-        if (!is_sent(record->command, what) || !has_token(record, token) || index-- > 0)
-            continue;
-        if (place)
-            *place = at;
-        return record;
-    }
-    return NULL;
+    unsigned at = 0;
+    do
+        record = next_sent(node, what, token, &at);
+    while (record && index-- > 0);
+    if (record && place)
+        *place = at - 1;
+    return record;
 }
 
 unsigned scene_count(unsigned node, enum sent what)
 {
-    unsigned count = 0;
-    while (scene_sent(node, what, NULL, count, NULL))
+    unsigned count = 0, at = 0;
+    while (next_sent(node, what, NULL, &at))
         count++;
     return count;
 }
@@ -524,7 +533,8 @@ void scene_hold(unsigned node, const char *key)
 void scene_publish(unsigned node, const char *key, const char *message)
 {
     const struct fake_record *record;
-    for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++) {
+    unsigned at = 0;
+    while ((record = next_sent(node, SENT_WAIT, NULL, &at))) {
         if (!resp_argument_is(&record->command->argv[3], key))
             continue;
         const char *name = record->command->argv[scene_first_argument(record->command)]
@@ -548,7 +558,8 @@ bool scene_read_offer(unsigned node, struct scene_offer *offer)
 {
     const struct fake_record *record;
     bool found = false;
-    for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++)
+    unsigned at = 0;
+    while ((record = next_sent(node, SENT_WAIT, NULL, &at)))
         found = sscanf(record->command->argv[record->command->argc - 1].data, "%63s %llu %llu", offer->value,
                        &offer->ttl_ms, &offer->number) == 3;
     return found;

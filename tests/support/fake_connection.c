@@ -115,7 +115,8 @@ static void record(struct fake_server *server, const struct fake_connection *con
     struct fake_record *entry = fixture_allocate(sizeof *entry);
     *entry = (struct fake_record){
         .connection = (unsigned)connection->session.id, .received_ns = test_now_ns(), .command = command};
-    server->records = fixture_reallocate(server->records, (server->record_count + 1) * sizeof *server->records);
+    if ((server->record_count & (server->record_count - 1)) == 0) /* there is room up to the next power of two */
+        server->records = fixture_reallocate(server->records, 2 * (server->record_count + 1) * sizeof *server->records);
     server->records[server->record_count++] = entry;
     pthread_cond_broadcast(&server->poller.changed);
 }

@@ -312,7 +312,10 @@ const struct fake_record *fake_server_record(struct fake_server *server, const c
 {
     const struct fake_record *found = NULL;
     lock(server);
-    for (size_t i = server->first_record; i < server->record_count && !found; i++)
+    size_t first = server->first_record;
+    if (!command && index < server->record_count - first)
+        found = server->records[first + index];
+    for (size_t i = first; i < server->record_count && command && !found; i++)
         if (resp_command_is(server->records[i]->command, command) && index-- == 0)
             found = server->records[i];
     unlock(server);

@@ -164,7 +164,7 @@ check_named() {
 caught_by_tests() {
   local name test tests
   name=${2##*/} && name=${name%.c}
-  tests=("test_quorum_$name" test_quorum_round)
+  tests=("test_quorum_$name" test_quorum_round test_quorum_round_exhaustive)
   [[ $2 != cli/* ]] || tests=("test_cli_$name")
   for test in "${tests[@]}"; do
     grep -q "^tests/$test:" "$work/targets" || continue

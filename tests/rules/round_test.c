@@ -1,9 +1,7 @@
-/* The rules of a round, one by one, by their main cases. round_exhaustive_test.c tests all cases and combinations. */
+/* What round_exhaustive_test.c leaves out: refusals because of a clock, our own clock when it stopped, the last moment of a
+ * validity, replies of nodes that got no request, and hand-overs. */
 #include "quorum/round.h"
 
-#include <string.h>
-
-#include "rules/story.h"
 #include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
@@ -24,170 +22,7 @@ static struct quorum_terms terms_for(enum quorum_kind kind, unsigned nodes)
                                  .validity_end = kind == QUORUM_ACQUIRE || kind == QUORUM_ADOPT ? 0 : begin + left};
 }
 
-/* ----------------------------------------------------------------------------------------------------------- rounds */
-
-/* The events of a round, a millisecond apart: a letter and the node. S: the start. u: the node is usable from now on.
- * O: its timeout has passed. X: the round is cancelled. The votes: G granted, H held, h held and nothing of ours left,
- * A absent, T timed out, U unreachable, R refused, P refused permanently, C refused because of a clock, N granted
- * without proof.
- * After an event: | the round is decided, ~ it has a majority and waits for the other replies, + it is confirmed. */
-struct story {
-    const char *name;
-    enum quorum_kind kind;
-    unsigned nodes;
-    quorum_nodes coming; /* at the start; the others are usable, unless they have voted */
-    const char *events;
-    enum quorum_verdict verdict;
-    quorum_nodes undo;
-    quorum_nodes unasked;
-    quorum_nodes clock;
-    quorum_nodes timed_out; /* looked at where it is not 0 */
-    bool all_answers;
-};
-
-static const struct story stories[] = {
-    {"the third grant of five wins", QUORUM_ACQUIRE, 5, 0, "S G4 G0 G2|", .verdict = QUORUM_WON},
-    {"undo is sent to nodes that did not reply", QUORUM_ACQUIRE, 5, 0, "S G0 T1 U2 R3|",
-     .verdict = QUORUM_LOST_NO_QUORUM, .undo = 0x1f},
-    {"no undo where nothing of ours is left", QUORUM_ACQUIRE, 5, 0, "S h0 H1 h2|", .verdict = QUORUM_LOST_HELD,
-     .undo = 0x1a},
-    {"late reply counts for the undo, not as a vote", QUORUM_ACQUIRE, 5, 0, "S T0 h0 T1 G1 T2|",
-     .verdict = QUORUM_LOST_NO_QUORUM, .undo = 0x1e, .timed_out = 0x7},
-    {"held: without the holder a majority could grant", QUORUM_ACQUIRE, 5, 0, "S U0 T1 h2|",
-     .verdict = QUORUM_LOST_HELD, .undo = 0x1b},
-    {"grant without proof does not count, and is undone", QUORUM_ACQUIRE, 3, 0, "S N0 N1|",
-     .verdict = QUORUM_LOST_NO_QUORUM, .undo = 0x7},
-    {"misconfigured: a majority refuses permanently", QUORUM_ACQUIRE, 5, 0, "S P0 P1 P2|",
-     .verdict = QUORUM_LOST_MISCONFIGURED, .undo = 0x1f},
-    {"not misconfigured: one may recover", QUORUM_ACQUIRE, 5, 0, "S P0 P1 R2|", .verdict = QUORUM_LOST_NO_QUORUM,
-     .undo = 0x1f},
-    {"clock: refusals because of clocks", QUORUM_ACQUIRE, 5, 0, "S G4 C0 C1 C2| C0 C4", .verdict = QUORUM_LOST_CLOCK,
-     .undo = 0x1f, .clock = 0x7},
-    {"clock: together with permanent refusals", QUORUM_ACQUIRE, 5, 0, "S G4 C0 P1 P2| C0 C4",
-     .verdict = QUORUM_LOST_CLOCK, .undo = 0x1f, .clock = 0x1},
-
-    {"validity counts from the first send", QUORUM_ACQUIRE, 3, 0x7, "S u1 u2 G1 G2|", .verdict = QUORUM_WON,
-     .unasked = 0x1},
-    {"no undo on nodes that got no request", QUORUM_ACQUIRE, 3, 0x6, "S T1 U2|", .verdict = QUORUM_LOST_NO_QUORUM,
-     .undo = 0x1, .unasked = 0x6},
-    /* A batch renews many locks with one request, so a round may get a reply from a node that it did not send to. */
-    {"grant of a node that got no request", QUORUM_EXTEND, 3, 0, "A0 S G0 G1", .verdict = QUORUM_UNDECIDED,
-     .unasked = 0x1},
-    {"release is sent after its decision", QUORUM_RELEASE, 5, 0x10, "U0 U1 U2| S u4 u4",
-     .verdict = QUORUM_LOST_NO_QUORUM, .unasked = 0x7},
-
-    /* Node timeouts decide the round, but an extension that a node has executed stays executed. */
-    {"late grants confirm an extension", QUORUM_EXTEND, 5, 0, "S T0 T1 T2| G0 G3 G1+ G2",
-     .verdict = QUORUM_LOST_NO_QUORUM},
-    {"late grant does not confirm an acquire", QUORUM_ACQUIRE, 1, 0, "S T0| G0", .verdict = QUORUM_LOST_NO_QUORUM,
-     .undo = 0x1},
-    {"late grant does not confirm what was cancelled", QUORUM_EXTEND, 1, 0, "S X| G0",
-     .verdict = QUORUM_LOST_CANCELLED},
-    {"gone: too many nodes do not have our key", QUORUM_EXTEND, 5, 0, "S A0 H1 A2|", .verdict = QUORUM_LOST_GONE},
-    {"not gone: the silent node may have it", QUORUM_EXTEND, 5, 0, "S A0 H1 T2|", .verdict = QUORUM_LOST_NO_QUORUM},
-    {"adoption undoes nothing", QUORUM_ADOPT, 3, 0, "S A0 H1|", .verdict = QUORUM_LOST_GONE},
-
-    {"won for all answers waits for each", QUORUM_ACQUIRE, 3, 0, "S G0 G1~ T2|", .verdict = QUORUM_WON,
-     .all_answers = true},
-    {"lost release waits for all answers", QUORUM_RELEASE, 3, 0, "S A0 A1 G2|", .verdict = QUORUM_LOST_GONE,
-     .all_answers = true},
-    {"late node does not delay a clear release", QUORUM_RELEASE, 3, 0, "S G0 G1~ O2|", .verdict = QUORUM_WON,
-     .all_answers = true},
-    {"release waits for late nodes until a majority", QUORUM_RELEASE, 3, 0, "S O0 O1 O2 G0 G1|", .verdict = QUORUM_WON,
-     .timed_out = 0x4},
-    {"overdue acquire", QUORUM_ACQUIRE, 1, 0, "S O0|", .verdict = QUORUM_LOST_NO_QUORUM, .undo = 0x1, .timed_out = 0x1},
-    {"look waits for every node", QUORUM_LOOK, 3, 0, "S G0 G1 T2|", .verdict = QUORUM_WON},
-
-    {"cancelled acquire is undone where it was sent", QUORUM_ACQUIRE, 3, 0, "S h1 X|", .verdict = QUORUM_LOST_CANCELLED,
-     .undo = 0x5},
-};
-
-/* A story, and the round that follows it. */
-struct run {
-    const struct story *story;
-    struct quorum_round round;
-    quorum_time now, decided_at, sent_at;
-    quorum_nodes sent;
-    bool confirmed;
-};
-
-static struct quorum_event event_of(const struct run *run, const char *text)
-{
-    static const char votes[] = "GHhATURPCN";
-    static const enum quorum_vote vote[] = {QUORUM_GRANTED,   QUORUM_HELD,        QUORUM_HELD,    QUORUM_ABSENT,
-                                            QUORUM_TIMED_OUT, QUORUM_UNREACHABLE, QUORUM_REFUSED, QUORUM_REFUSED,
-                                            QUORUM_REFUSED,   QUORUM_UNATTESTED};
-    struct quorum_event event = {.type = QUORUM_VOTED, .now = run->now, .node = (unsigned)(text[1] - '0') % 8};
-    const struct story *story = run->story;
-    switch (*text) {
-    case 'S':
-        event.type = QUORUM_START;
-        event.coming = story->coming;
-        event.usable = run->round.tally.voted[QUORUM_PENDING] & ~story->coming;
-        break;
-    case 'X':
-        event.type = QUORUM_CANCEL;
-        break;
-    case 'u':
-        event.type = QUORUM_USABLE;
-        break;
-    case 'O':
-        event.type = QUORUM_OVERDUE;
-        break;
-    default:
-        event.vote = vote[strchr(votes, *text) - votes];
-        event.left_nothing = *text == 'h';
-        event.permanent = *text == 'P';
-        event.clock = *text == 'C';
-    }
-    return event;
-}
-
-/* Steps the round, and checks its actions. */
-static void step_run(struct run *run, const char *text)
-{
-    const char mark = text[strlen(text) - 1];
-    const struct quorum_event event = event_of(run, text);
-    struct quorum_actions actions = quorum_round_step(&run->round, &event);
-    const char *name = run->story->name;
-    ck_assert_msg(actions.decided == (mark == '|'), "%s: %s", name, text);
-    ck_assert_msg(actions.confirmed == (mark == '+'), "%s: %s", name, text);
-    ck_assert_msg(quorum_round_is_settling(&run->round) == (mark == '~'), "%s: %s", name, text);
-    ck_assert_msg(actions.undo == (actions.decided ? run->story->undo : 0), "%s: undo %x", name, actions.undo);
-    ck_assert_msg(!(run->sent & actions.send), "%s: sent twice: %x", name, actions.send);
-    if (actions.send && !run->sent)
-        run->sent_at = run->now;
-    if (actions.decided)
-        run->decided_at = run->now;
-    run->sent |= actions.send;
-    run->confirmed |= actions.confirmed;
-    run->now += MS;
-}
-
 TEST_CASE(round, NULL, NULL);
-
-TEST_ROWS(round, round_follows_story, ROWS(stories))
-{
-    const struct story *story = &stories[_i];
-    struct quorum_terms terms = terms_for(story->kind, story->nodes);
-    struct run run = {.story = story, .now = begin, .sent_at = QUORUM_NEVER};
-    char word[WORD_SIZE];
-    terms.all_answers = story->all_answers;
-    quorum_round_init(&run.round, &terms);
-    for (const char *events = story->events; next_word(&events, word);)
-        step_run(&run, word);
-    const struct quorum_round *round = &run.round;
-    bool is_valid =
-        story->kind != QUORUM_RELEASE && story->kind != QUORUM_LOOK && (story->verdict == QUORUM_WON || run.confirmed);
-    ck_assert_msg((int)round->verdict == (int)story->verdict, "%s: verdict %d", story->name, (int)round->verdict);
-    ck_assert_msg(run.sent == (quorum_all(story->nodes) & ~story->unasked), "%s: %x", story->name, run.sent);
-    ck_assert_uint_eq(round->sent, run.sent_at);
-    ck_assert_uint_eq(round->decided_at, run.decided_at);
-    ck_assert_uint_eq(round->validity_end, is_valid ? run.sent_at + validity : 0);
-    ck_assert_uint_eq(round->clock, story->clock);
-    if (story->timed_out)
-        ck_assert_uint_eq(round->tally.voted[QUORUM_TIMED_OUT], story->timed_out);
-}
 
 /* ------------------------------------------------------------------------------------------------------------- time */
 
@@ -206,6 +41,43 @@ static struct quorum_round begun(const struct quorum_terms *terms)
     quorum_round_init(&round, terms);
     quorum_round_step(&round, &event);
     return round;
+}
+
+/* Behind a grant of node 0 a majority refuses, because of a clock (C) or for good (P). A node's second reply does not
+ * count. */
+TEST(round, refusals_because_of_clocks_are_the_verdict)
+{
+    static const char *const refusals[] = {"CCC", "CPP"};
+    static const quorum_nodes clocks[] = {0xe, 0x2};
+    for (int i = 0; i < ROWS(refusals); i++) {
+        struct quorum_terms terms = terms_for(QUORUM_ACQUIRE, 5);
+        struct quorum_round round = begun(&terms);
+        vote(&round, 0, QUORUM_GRANTED, begin + MS, 0);
+        for (unsigned reply = 0; reply < 5; reply++) {
+            const struct quorum_event refused = {.type = QUORUM_VOTED,
+                                                 .now = begin + 2 * MS,
+                                                 .node = (reply + 1) % 4,
+                                                 .vote = QUORUM_REFUSED,
+                                                 .permanent = reply < 3 && refusals[i][reply] == 'P',
+                                                 .clock = reply >= 3 || refusals[i][reply] == 'C'};
+            ck_assert_int_eq(quorum_round_step(&round, &refused).decided, reply == 2);
+        }
+        ck_assert_int_eq(round.verdict, QUORUM_LOST_CLOCK);
+        ck_assert_uint_eq(round.clock, clocks[i]);
+    }
+}
+
+/* A batch renews many locks with one request, so a round may get a reply from a node that it did not send to. */
+TEST(round, grant_of_a_node_that_got_no_request_does_not_count)
+{
+    struct quorum_terms terms = terms_for(QUORUM_EXTEND, 3);
+    const struct quorum_event start = {.type = QUORUM_START, .now = begin, .usable = 0x6};
+    struct quorum_round round;
+    quorum_round_init(&round, &terms);
+    vote(&round, 0, QUORUM_ABSENT, begin, 0);
+    ck_assert_uint_eq(quorum_round_step(&round, &start).send, 0x6);
+    for (unsigned node = 0; node < 2; node++)
+        ck_assert(!vote(&round, node, QUORUM_GRANTED, begin + MS, 0).decided);
 }
 
 /* One node grants at this time; when the client learned that its clock had stopped; and the end of validity, 0 if the

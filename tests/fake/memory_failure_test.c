@@ -1,7 +1,7 @@
 /*
  * Fails each allocation of the asynchronous API once, on the host's loop and on the client's own, while a client uses
  * every function. The library must not crash or leak, every operation must end with NO_MEMORY or as if the allocation had
- * succeeded, and no key may be left. tests/real/allocation_test.c does it with the blocking API.
+ * succeeded, and no key may be left.
  */
 #include "fake/scene.h"
 

@@ -77,10 +77,10 @@ TEST(clock, a_full_node_whose_clock_jumps_is_in_quarantine_later)
 
 /* This happens when a virtual machine was paused and its clock does not count the pause: the nodes' clocks are ahead. A
  * minority whose clocks do not jump changes nothing, and neither does the guard. */
-TEST_LONG_ROWS(clock, a_majority_that_jumps_the_same_way_is_our_own_clock, 4)
+TEST_LONG_ROWS(clock, a_majority_that_jumps_the_same_way_is_our_own_clock, 2)
 {
-    size_t jumping = _i / 2 ? HELD_QUORUM : HELD_NODES;
-    begin(_i, (uint32_t)(_i % 2 ^ _i / 2), TTL_MS); /* every pair of values of API, guard and number occurs */
+    size_t jumping = _i ? HELD_QUORUM : HELD_NODES;
+    begin(_i, (uint32_t)_i, TTL_MS);
     for (size_t i = 0; i < jumping; i++)
         cluster_stop(cluster, i); /* otherwise a heartbeat might see only some of the jumps */
     for (size_t i = 0; i < jumping; i++)

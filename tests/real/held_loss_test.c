@@ -189,28 +189,6 @@ TEST_LONG_ROWS(outages, loss_is_reported_in_time_in_every_outage, KINDS)
 
 /* --- Reasons --- */
 
-/* A majority has lost the key, which the next renewal finds, long before the end. No node gets the key again. */
-TEST(reasons, keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back)
-{
-    begin(_i, 3 * TTL_MS);
-    held_take_everywhere(&scene, key);
-    for (size_t node = 0; node < HELD_QUORUM; node++)
-        cluster_flush(cluster, node);
-    uint64_t deadline = test_deadline_ns(REAL_SOON_MS);
-    for (bool lost = false; !lost && test_now_ns() < deadline; face_idle(scene.face, 5)) {
-        lost = held_is_lost(&scene.story);
-        for (size_t node = 0; node < HELD_QUORUM; node++)
-            ck_assert_int_eq(cluster_integer(cluster, node, "EXISTS", key, NULL), 0);
-    }
-    ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_GONE);
-    ck_assert_int_eq(redlock_lock_loss(scene.lock), REDLOCK_LOSS_GONE);
-    ck_assert_int_eq(redlock_validity_ms(scene.lock), 0);
-    real_status(face_extend(scene.face, scene.lock, 0, &result), REDLOCK_LOST, &result);
-    ck_assert(real_nothing_left(scene.face)); /* the keys on the minority are undone while the handle exists */
-    held_end(&scene, REDLOCK_LOST);
-    ck_assert_uint_eq(atomic_load(&scene.story.lost), 1);
-}
-
 /* Does its thread sleep? It only sleeps in the wait. */
 static bool is_waiting(struct waiter *waiter)
 {

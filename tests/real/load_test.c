@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum { THREADS = 1000, THREAD_LOCKS = 2, RESOURCES = 100 };
-enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 8, STRETCHES = 4, CHURN_RESOURCES = 6 };
+enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 4, STRETCHES = 4, CHURN_RESOURCES = 6 };
 
 /* Number of holders of each resource, as the test counts them. Two holders break exclusion. Check's assertions work
  * only in the main thread: other threads count errors, and the main thread reports them. */

@@ -17,7 +17,12 @@ static size_t descriptors_before;
 
 static void make_nodes(void)
 {
-    real_nodes = deployment_create();
+    real_nodes = deployment_create(false);
+}
+
+static void make_own_nodes(void)
+{
+    real_nodes = deployment_create(true);
 }
 
 static void destroy_nodes(void)
@@ -132,13 +137,13 @@ struct face *real_open(int i)
 /* --- Cases --- */
 
 /* Check runs the last fixture's teardown first. */
-static TCase *new_case(Suite *suite, const char *name, void (*add_nodes)(TCase *, SFun, SFun))
+static TCase *new_case(Suite *suite, const char *name, void (*add_nodes)(TCase *, SFun, SFun), SFun make)
 {
     TCase *tcase = tcase_create(name);
     tcase_set_timeout(tcase, TEST_TIMEOUT_S);
     tcase_add_checked_fixture(tcase, fixtures_begin, fixtures_end);
     if (add_nodes)
-        add_nodes(tcase, make_nodes, destroy_nodes);
+        add_nodes(tcase, make, destroy_nodes);
     tcase_add_checked_fixture(tcase, note_state, look);
     suite_add_tcase(suite, tcase);
     return tcase;
@@ -146,17 +151,22 @@ static TCase *new_case(Suite *suite, const char *name, void (*add_nodes)(TCase *
 
 TCase *real_shared_case(Suite *suite, const char *name)
 {
-    return new_case(suite, name, tcase_add_unchecked_fixture);
+    return new_case(suite, name, tcase_add_unchecked_fixture, make_nodes);
+}
+
+TCase *real_common_case(Suite *suite, const char *name)
+{
+    return new_case(suite, name, tcase_add_unchecked_fixture, make_own_nodes);
 }
 
 TCase *real_own_case(Suite *suite, const char *name)
 {
-    return new_case(suite, name, tcase_add_checked_fixture);
+    return new_case(suite, name, tcase_add_checked_fixture, make_nodes);
 }
 
 TCase *real_bare_case(Suite *suite, const char *name)
 {
-    return new_case(suite, name, NULL);
+    return new_case(suite, name, NULL, NULL);
 }
 
 void real_add_test(TCase *tcase, const TTest *test)

@@ -21,6 +21,8 @@ extern struct deployment *real_nodes;
 /* Cases that clean up before each test. After it they close the faces that it has left open, and wait until no key and no
  * descriptor is left. */
 TCase *real_shared_case(Suite *suite, const char *name);
+/* The same with new servers, also where REDLOCK_TEST_NODES names others. */
+TCase *real_common_case(Suite *suite, const char *name);
 TCase *real_own_case(Suite *suite, const char *name);
 /* A case without nodes: its tests start their own clusters. */
 TCase *real_bare_case(Suite *suite, const char *name);

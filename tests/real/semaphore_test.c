@@ -25,8 +25,8 @@ static void refuse(struct face *face)
 
 /* --- Permits --- */
 
-REAL_CASE(permits, real_bare_case, NULL);
-REAL_CASE(waiting, real_bare_case, NULL);
+REAL_CASE(permits, real_common_case, NULL);
+REAL_CASE(waiting, real_common_case, NULL);
 
 static void show(struct face *face, uint32_t taken, int mine)
 {
@@ -37,26 +37,6 @@ static void show(struct face *face, uint32_t taken, int mine)
     ck_assert_int_eq(state.locked, 0);
     ck_assert_uint_eq(state.free_nodes, HELD_NODES); /* a semaphore has no key of its plain name */
     ck_assert_int_eq(redlock_held_by_me(face_client(face), KEY, 0), mine);
-}
-
-TEST(permits, query_counts_permits_and_lost_permits_are_reported)
-{
-    struct face *face = clients_open(_i), *other = clients_open(_i);
-    show(face, 0, 0);
-    redlock_lock *first = take(face);
-    show(face, 1, 1);
-    show(other, 1, 0);
-    redlock_lock *second = take(other);
-    show(face, 2, 1);
-    ck_assert_int_eq(redlock_held_by_me(face_client(face), KEY ":redlock", 0), 0);
-    held_release(face, &first);
-    show(face, 1, 0);
-    show(other, 1, 1);
-    for (size_t i = 0; i < HELD_QUORUM; i++)
-        cluster_flush(cluster, i);
-    show(face, 0, 0); /* only a minority still has the permit's key */
-    real_status(face_extend(other, second, 0, &result), REDLOCK_LOST, &result);
-    real_status(face_release(other, &second, &result), REDLOCK_LOST, &result);
 }
 
 /* Clients with the old and the new number of permits work side by side. There are never more holders than the larger number,
@@ -126,38 +106,6 @@ TEST(permits, several_permits_are_one_lock)
     show(other, 0, 0);
 }
 
-/* A release returns when a majority has confirmed it. */
-static void await_taken(long long count)
-{
-    ck_assert(real_soon_all_reply(NULL, (struct real_number){{"EXISTS", slots[0], slots[1], slots[2]}, count, count}));
-}
-
-/* Another client may have any of them, wherever these begin. */
-TEST(permits, several_permits_are_found_wherever_they_are_free)
-{
-    const redlock_acquire_options two = several(2);
-    struct face *faces[PERMITS] = {clients_open(_i), clients_open(_i), clients_open(_i)}, *face = clients_open(_i);
-    redlock_lock *locks[PERMITS], *pair;
-    for (unsigned i = 0; i < PERMITS; i++)
-        locks[i] = take(faces[i]);
-    for (unsigned held = 0; held < PERMITS; held++) {
-        for (unsigned i = 0; i < PERMITS; i++)
-            if (i != held)
-                held_release(faces[i], &locks[i]);
-        await_taken(1);
-        pair = held_acquire(face, KEY, &two);
-        ck_assert_uint_le(result.attempts, 2);
-        refuse(faces[held]);
-        held_release(face, &pair);
-        await_taken(1);
-        for (unsigned i = 0; i < PERMITS; i++)
-            if (i != held)
-                locks[i] = take(faces[i]);
-    }
-    for (unsigned i = 0; i < PERMITS; i++)
-        held_release(faces[i], &locks[i]);
-}
-
 /* An owner that wants more than all others leave would wait for itself. */
 TEST(permits, an_owner_is_refused_more_than_there_are)
 {
@@ -173,23 +121,6 @@ TEST(permits, an_owner_is_refused_more_than_there_are)
     held_release(face, &first);
 }
 
-/* Each client takes the slot again that it used last. */
-TEST(permits, permit_usually_takes_one_round_trip)
-{
-    enum { TURNS = 100 };
-    struct face *face = clients_open(_i), *other = clients_open(_i);
-    unsigned rounds = 0;
-    for (int turn = 0; turn < TURNS; turn++) {
-        redlock_lock *one = take(face);
-        rounds += result.attempts;
-        redlock_lock *two = take(other);
-        rounds += result.attempts;
-        held_release(face, &one);
-        held_release(other, &two);
-    }
-    ck_assert_msg(rounds <= 2 * TURNS + TURNS / 10, "%u rounds for %d permits", rounds, 2 * TURNS);
-}
-
 /* Both waiters acquire, and nobody else. Returns how many were not notified: their next look comes after 1 s. */
 static int both_acquire(struct waiter waiters[2], struct face *face, uint64_t freed_ns)
 {
@@ -202,30 +133,6 @@ static int both_acquire(struct waiter waiters[2], struct face *face, uint64_t fr
     for (int i = 0; i < 2; i++)
         waiter_release(&waiters[i]);
     return slow;
-}
-
-/* Releasing any slot notifies a waiter, and releasing two slots at once notifies two waiters. */
-TEST(waiting, waiters_are_notified)
-{
-    struct face *face = clients_open(BLOCKING_FACE),
-                *faces[] = {clients_open(BLOCKING_FACE), clients_open(BLOCKING_FACE)};
-    struct waiter waiters[2];
-    redlock_lock *locks[PERMITS];
-    int slow = 0;
-    for (int turn = 0; turn < 6; turn++) {
-        for (int i = 0; i < PERMITS; i++)
-            locks[i] = take(face);
-        for (int i = 0; i < 2; i++)
-            waiter_start(&waiters[i], faces[i], KEY, permit);
-        clients_await_waiters(face, KEY, 2);
-        uint64_t freed = test_now_ns();
-        held_release(face, &locks[turn % PERMITS]);
-        held_release(face, &locks[(turn + 1) % PERMITS]);
-        slow += both_acquire(waiters, face, freed);
-        held_release(face, &locks[(turn + 2) % PERMITS]);
-        ck_assert(real_nothing_left(face));
-    }
-    ck_assert_int_le(slow, 2);
 }
 
 /* The first waiter waits for two permits. When one is free, the waiters behind it, for one, do not overtake it, however long
@@ -287,25 +194,6 @@ TEST(waiting, a_silent_waiter_for_several_permits_loses_its_place_when_they_are_
     waiter_finish_and_release(&waiter);
     held_release(face, &locks[1]);
     real_command(HELD_NODES, "DEL", KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free", NULL);
-}
-
-/* The holder of two permits has died: both end with their ttl. The other client keeps its own. */
-TEST(waiting, several_permits_of_a_dead_holder_end_with_their_ttl)
-{
-    struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
-    redlock_acquire_options short_lived = several(2);
-    struct waiter waiter;
-    short_lived.ttl_ms = CLIENTS_SHORT_MS;
-    short_lived.no_renewal = 1;
-    redlock_lock *dead = held_acquire(face, KEY, &short_lived), *alive = take(other);
-    waiter_start(&waiter, clients_open(BLOCKING_FACE), KEY, several(2));
-    waiter_finish(&waiter);
-    ck_assert_int_eq(redlock_validity_ms(dead), 0);
-    refuse(other);
-    real_status(face_release(face, &dead, &result), REDLOCK_LOST, &result);
-    refuse(other); /* the release took nothing from the next holder */
-    waiter_release(&waiter);
-    held_release(other, &alive);
 }
 
 /* One release of all permits wakes waiters for all of them. */

@@ -44,10 +44,9 @@ static void refuse(struct face *face, const char *letters, const char *untouched
 
 /* --- All or none --- */
 
-REAL_CASE(all, real_bare_case, NULL);
-REAL_CASE(alike, real_bare_case, NULL);
-REAL_CASE(own, real_bare_case, NULL);
-REAL_CASE(waiting, real_bare_case, NULL);
+REAL_CASE(all, real_common_case, NULL);
+REAL_CASE(alike, real_common_case, NULL);
+REAL_CASE(own, real_common_case, NULL);
 
 TEST(all, lock_is_on_all_its_resources)
 {
@@ -87,7 +86,7 @@ TEST(all, at_most_64_resources_may_be_locked_together)
     ck_assert_uint_eq(redlock_lock_resources(lock), REDLOCK_RESOURCES_MAX);
     real_status(face_extend(face, lock, 2 * CLIENTS_TTL_MS, &result), REDLOCK_OK, &result);
     for (unsigned i = 0; i < REDLOCK_RESOURCES_MAX - 1; i++)
-        ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", text[i], NULL), CLIENTS_TTL_MS);
+        clients_await(face, "PTTL", text[i], CLIENTS_TTL_MS + 1, INT32_MAX);
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));
     held_refuse(face, A, REAL_WITH(.also = also, .also_count = REDLOCK_RESOURCES_MAX), REDLOCK_INVALID);
@@ -95,20 +94,6 @@ TEST(all, at_most_64_resources_may_be_locked_together)
 }
 
 /* --- Like any other lock --- */
-
-TEST(alike, all_resources_are_renewed_and_healed)
-{
-    struct face *face = clients_open_renewing(_i);
-    redlock_lock *lock = take(face, "abc");
-    held_everywhere(face, A, lock);
-    cluster_integer(cluster, 0, "DEL", B, NULL); /* one of the resources */
-    cluster_flush(cluster, 1);                   /* all of them */
-    face_idle(face, 3 * CLIENTS_SHORT_MS / 2);
-    ck_assert_int_gt(redlock_validity_ms(lock), 0);
-    for (unsigned i = 0; i < 3; i++)
-        held_everywhere(face, keys[i], lock);
-    held_release(face, &lock);
-}
 
 /* A node cannot be healed, because another client has one of the resources there. It still has the others. */
 TEST(alike, release_reaches_a_node_where_another_client_has_one_resource)
@@ -122,19 +107,6 @@ TEST(alike, release_reaches_a_node_where_another_client_has_one_resource)
     held_close(face);
     ck_assert_int_eq(cluster_integer(cluster, 0, "EXISTS", B, C, NULL), 0); /* at once, not when they expire */
     ck_assert_int_eq(cluster_integer(cluster, 0, "DEL", A, NULL), 1);
-}
-
-/* If one resource is lost on a majority, the whole lock is lost and undone. */
-TEST(alike, loss_of_one_resource_loses_the_lock)
-{
-    struct face *face = clients_open_renewing(_i);
-    redlock_lock *lock = take(face, "abc");
-    held_everywhere(face, C, lock);
-    real_command(HELD_QUORUM, "DEL", C, NULL);
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
-    ck_assert(real_nothing_left(face));
-    ck_assert_int_eq(redlock_lock_loss(lock), REDLOCK_LOSS_GONE);
-    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
 }
 
 /* --- What one owner may hold at once --- */
@@ -191,7 +163,6 @@ static int acquire_wish(struct face *face, const struct wish *wish, int64_t wait
 
 TEST_ROWS(own, owner_does_not_wait_for_itself, ROWS(overlaps))
 {
-    real_cluster(1, NULL);
     struct face *face = clients_open(_i);
     redlock_lock *held, *wanted;
     bool is_refused = overlaps[_i].status == REDLOCK_INVALID;
@@ -212,7 +183,6 @@ TEST_ROWS(own, owner_does_not_wait_for_itself, ROWS(overlaps))
 
 TEST_ROWS(own, lost_part_of_a_wider_lock_is_lost, FACES)
 {
-    real_cluster(1, NULL);
     struct face *face = clients_open_with(_i, 300, 0);
     redlock_lock *lock, *wider;
     real_status(acquire_wish(face, &overlaps[0].held, 0, &lock), REDLOCK_OK, &result);
@@ -222,32 +192,6 @@ TEST_ROWS(own, lost_part_of_a_wider_lock_is_lost, FACES)
     real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
     real_status(acquire_wish(face, &overlaps[0].wanted, REAL_SOON_MS, &wider), REDLOCK_OK, &result);
     face_release(face, &wider, &result);
-}
-
-/* --- Waiting --- */
-
-TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
-{
-    struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
-    redlock_acquire_options options = *REAL_WITH(.also = &(redlock_name){B, 0}, .also_count = 1);
-    struct waiter waiter;
-    uint64_t least_ns[2] = {UINT64_MAX, UINT64_MAX}; /* a busy machine delays some of the tries, a fault all of them */
-    for (int i = 0; i < 6; i++) {
-        redlock_lock *first = take(face, i % 2 ? "a" : "b"), *last = take(face, i % 2 ? "b" : "a");
-        waiter_start(&waiter, other, A, options);
-        clients_await_waiters(face, A, 1);
-        clients_await_waiters(face, B, 1);
-        held_release(face, &first);
-        face_idle(face, 50);
-        ck_assert(!atomic_load(&waiter.ended));
-        uint64_t freed = test_now_ns();
-        held_release(face, &last);
-        waiter_finish_and_release(&waiter);
-        if (waiter.got_ns - freed < least_ns[i % 2])
-            least_ns[i % 2] = waiter.got_ns - freed;
-    }
-    for (int i = 0; i < 2; i++)
-        ck_assert_uint_lt(least_ns[i], 900000000); /* without a notification the next look comes a second later */
 }
 
 REAL_PROGRAM("several")

@@ -7,17 +7,12 @@
 #define KEY real_key("book")
 
 /* Each lock has another owner, so that none is acquired again by its own. */
-static redlock_lock *enter_for(struct face *face, bool shared, uint32_t ttl_ms)
+static redlock_lock *enter(struct face *face, bool shared)
 {
     static char owners[128];
     static size_t entered;
     const char *owner = &owners[entered++ % sizeof owners];
-    return held_acquire(face, KEY, REAL_WITH(.shared = shared, .owner = owner, .ttl_ms = ttl_ms));
-}
-
-static redlock_lock *enter(struct face *face, bool shared)
-{
-    return enter_for(face, shared, 0);
+    return held_acquire(face, KEY, REAL_WITH(.shared = shared, .owner = owner));
 }
 
 static void refuse(struct face *face, bool shared)
@@ -26,64 +21,9 @@ static void refuse(struct face *face, bool shared)
     held_refuse(face, KEY, REAL_WITH(.shared = shared, .owner = &another_owner), REDLOCK_HELD);
 }
 
-static void await_readers(struct face *face, long long count)
-{
-    clients_await(face, "ZCARD", KEY, count, count);
-}
-
-/* --- Combinations of readers and writers --- */
-
-static void query(struct face *face, int mine)
-{
-    redlock_state state;
-    real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(state.locked, 1);
-    ck_assert_int_eq(state.held_by_me, mine);
-    ck_assert_str_eq(state.holder.token, "(shared)");
-    ck_assert_int_gt(state.remaining_ms, CLIENTS_TTL_MS / 2);
-}
-
-REAL_CASE(together, real_bare_case, NULL);
-REAL_CASE(alike, real_bare_case, NULL);
-REAL_CASE(waiting, real_bare_case, NULL);
-REAL_CASE(foreign, real_bare_case, NULL);
-
-TEST(together, readers_together_a_writer_alone)
-{
-    struct face *face = clients_open(_i), *other = clients_open(_i);
-    redlock_lock *first = enter(face, true), *second = enter(other, true);
-    ck_assert_uint_eq(result.attempts, 1);
-    await_readers(face, 2);
-    refuse(other, false);
-    held_release(face, &first);
-    await_readers(face, 1);
-    refuse(face, false);
-    query(face, 0);
-    query(other, 1);
-    held_release(other, &second);
-    ck_assert(real_nothing_left(face));
-    first = enter(face, false);
-    held_everywhere(face, KEY, first);
-    refuse(other, true);
-    refuse(other, false);
-    held_release(face, &first);
-}
-
-TEST(together, each_reader_ends_by_itself)
-{
-    struct face *face = clients_open(_i);
-    redlock_lock *shorter = enter_for(face, true, CLIENTS_SHORT_MS);
-    redlock_lock *longer = enter_for(face, true, 4 * CLIENTS_SHORT_MS);
-    await_readers(face, 2);
-    ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), CLIENTS_SHORT_MS);
-    held_release(face, &longer);
-    await_readers(face, 1);
-    ck_assert_int_le(cluster_integer(cluster, 0, "PTTL", KEY, NULL), CLIENTS_SHORT_MS); /* as the last reader */
-    ck_assert(real_nothing_left(face));
-    real_status(face_release(face, &shorter, &result), REDLOCK_LOST, &result);
-    redlock_lock *writer = enter(face, false);
-    held_release(face, &writer);
-}
+REAL_CASE(together, real_common_case, NULL);
+REAL_CASE(waiting, real_common_case, NULL);
+REAL_CASE(foreign, real_common_case, NULL);
 
 /* --- Readers with different ttls --- */
 
@@ -286,29 +226,6 @@ TEST(waiting, a_downgrade_leaves_no_entry_of_the_writer)
     ck_assert(real_nothing_left(face));
 }
 
-/* Readers that wait enter at once, a writer that waits behind them does not. */
-TEST(waiting, a_downgrade_wakes_readers_and_no_writer)
-{
-    struct face *face = clients_open(BLOCKING_FACE), *readers = clients_open(BLOCKING_FACE),
-                *writers = clients_open(BLOCKING_FACE);
-    redlock_lock *lock = enter(face, false);
-    struct waiter reader, writer;
-    waiter_start(&reader, readers, KEY, *REAL_WITH(.shared = 1));
-    clients_await_waiters(face, KEY, 1);
-    waiter_start(&writer, writers, KEY, *REAL_WITH(.shared = 0));
-    clients_await_waiters(face, KEY, 2);
-    uint64_t begun = test_now_ns();
-    real_status(face_downgrade(face, lock, &result), REDLOCK_OK, &result);
-    waiter_finish(&reader);
-    ck_assert_uint_lt(reader.got_ns - begun,
-                      CLIENTS_TTL_MS / 2 * UINT64_C(1000000)); /* the writer's lock would live on */
-    held_release(face, &lock);
-    waiter_release(&reader);
-    waiter_finish(&writer);
-    ck_assert_uint_ge(writer.got_ns, reader.released_ns);
-    waiter_release(&writer);
-}
-
 /* Somebody else may rely on a writer's lock, or there are no readers. */
 static const struct {
     const char *why;
@@ -363,87 +280,7 @@ TEST_ROWS(together, a_node_that_missed_a_downgrade_follows, 2)
     ck_assert(real_nothing_left(face));
 }
 
-/* --- Like any other lock --- */
-
-TEST(alike, readers_see_the_last_writers_token)
-{
-    struct face *face = clients_open(_i);
-    redlock_acquire_options options = *REAL_WITH(.shared = 0);
-    redlock_lock *lock = enter(face, true);
-    ck_assert_uint_eq(redlock_lock_fence(lock), 0);
-    held_release(face, &lock);
-    options.fence = 1;
-    lock = held_acquire(face, KEY, &options);
-    uint64_t token = redlock_lock_fence(lock);
-    held_release(face, &lock);
-    options.shared = 1;
-    for (options.fence = 0; options.fence <= 1; options.fence++) { /* which makes no difference for readers */
-        lock = held_acquire(face, KEY, &options);
-        ck_assert_uint_eq(redlock_lock_fence(lock), token);
-        real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-        ck_assert_uint_eq(redlock_lock_fence(lock), token);
-        held_release(face, &lock);
-    }
-}
-
 /* --- Waiting --- */
-
-/* The writer acquires the lock when the earlier readers have left it, and the later reader acquires it after the
- * writer. */
-TEST(waiting, a_waiting_writer_holds_off_new_readers)
-{
-    struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE),
-                *late = clients_open(BLOCKING_FACE);
-    redlock_lock *reader = enter(face, true), *other = enter(face, true);
-    struct waiter writer, newcomer;
-    waiter_start(&writer, writers, KEY, *REAL_WITH(.shared = 0));
-    clients_await_waiters(face, KEY, 1);
-    refuse(late, true);
-    waiter_start(&newcomer, late, KEY, *REAL_WITH(.shared = 1));
-    clients_await_waiters(face, KEY, 2);
-    held_release(face, &reader);
-    face_idle(face, 50);
-    ck_assert(!atomic_load(&writer.ended) && !atomic_load(&newcomer.ended));
-    held_release(face, &other);
-    waiter_finish(&writer);
-    ck_assert(!atomic_load(&newcomer.ended));
-    waiter_release(&writer);
-    waiter_finish_and_release(&newcomer);
-}
-
-/* The key is a reader's, and has another type than a writer's. */
-TEST(waiting, a_writer_that_waits_in_vain_leaves_the_queue)
-{
-    struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE);
-    redlock_lock *reader = enter(face, true), *none;
-    uint64_t begun = test_now_ns();
-    real_status(face_acquire(writers, KEY, REDLOCK_WAIT_MS(300), &none, &result), REDLOCK_TIMED_OUT, &result);
-    clients_await(face, "EXISTS", KEY ":redlock:queue", 0, 0);
-    ck_assert_uint_lt(test_now_ns() - begun, UINT64_C(10000000000)); /* without the dequeue the entry lasts for 12 s */
-    held_release(face, &reader);
-}
-
-/* Threads of several clients wait behind one writer, and acquire the lock together. */
-TEST(waiting, readers_behind_a_writer_enter_together)
-{
-    enum { CLIENTS = 3, READERS = 5 * CLIENTS };
-    struct face *face = clients_open(BLOCKING_FACE), *faces[CLIENTS];
-    struct waiter readers[READERS];
-    redlock_lock *writer = enter(face, false);
-    for (int i = 0; i < CLIENTS; i++)
-        faces[i] = clients_open(BLOCKING_FACE);
-    for (int i = 0; i < READERS; i++)
-        waiter_start(&readers[i], faces[i % CLIENTS], KEY, *REAL_WITH(.shared = 1));
-    clients_await_waiters(face, KEY, CLIENTS);
-    face_idle(face, 100);
-    held_release(face, &writer);
-    for (int i = 0; i < READERS; i++)
-        waiter_finish(&readers[i]);
-    for (int i = 0; i < READERS; i++) /* no reader waited until another one left */
-        ck_assert_int_gt(redlock_validity_ms(readers[i].lock), 0);
-    for (int i = 0; i < READERS; i++)
-        waiter_release(&readers[i]);
-}
 
 /* A reader never releases. The writer waits, but holds off new readers only for a limited time, also those of the
  * same client. */
@@ -524,24 +361,6 @@ TEST_ROWS(foreign, keys_of_other_programs_are_held_and_never_changed, ROWS(forei
         cluster_integer(cluster, node, "DEL", foreign[_i].key, NULL);
         free(before[node]);
         free(after);
-    }
-}
-
-/* A fencing record that another program has changed meanwhile: the holder keeps and releases its lock. */
-TEST(foreign, record_that_is_no_number_costs_no_lock)
-{
-    struct face *face = clients_open(_i);
-    redlock_lock *lock = held_acquire(face, KEY, REAL_WITH(.fence = 1));
-    for (size_t node = 0; node < HELD_NODES; node++)
-        cluster_command(cluster, node, NULL, 0, "SET", KEY ":redlock:fence", "text", NULL);
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-    held_release(face, &lock);
-    clients_await(face, "EXISTS", KEY, 0, 0);
-    for (size_t node = 0; node < HELD_NODES; node++) {
-        char value[64] = "";
-        ck_assert(cluster_command(cluster, node, value, sizeof value, "GET", KEY ":redlock:fence", NULL));
-        ck_assert_str_eq(value, "text");
-        cluster_integer(cluster, node, "DEL", KEY ":redlock:fence", NULL);
     }
 }
 

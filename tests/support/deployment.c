@@ -46,9 +46,9 @@ static void destroy_object(void *deployment)
     deployment_destroy(deployment);
 }
 
-struct deployment *deployment_create(void)
+struct deployment *deployment_create(bool is_own)
 {
-    const char *foreign = variable("REDLOCK_TEST_NODES");
+    const char *foreign = is_own ? NULL : variable("REDLOCK_TEST_NODES");
     struct deployment *deployment = fixture_allocate(sizeof *deployment);
     deployment->cluster = foreign ? cluster_adopt(foreign) : cluster_create(OWN_NODES, NULL);
     deployment->pattern = foreign ? DEPLOYMENT_PREFIX "*" : NULL;

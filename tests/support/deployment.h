@@ -24,8 +24,8 @@ bool deployment_available(void);
 /* True if nodes can be stopped and killed. */
 bool deployment_has_control(void);
 
-/* Registers itself for fixtures_end(). */
-struct deployment *deployment_create(void);
+/* Registers itself for fixtures_end(). is_own: new servers in any case. */
+struct deployment *deployment_create(bool is_own);
 /* NULL does nothing. Repairs foreign nodes that still have a fault. */
 void deployment_destroy(struct deployment *deployment);
 

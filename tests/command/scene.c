@@ -131,3 +131,10 @@ TCase *scene_own_nodes(Suite *suite, const char *name)
 {
     return add_programs(real_own_case(suite, name), prepare);
 }
+
+#define CASE(name)                                                                                                     \
+    {                                                                                                                  \
+#name, NULL, NULL, 0, scene_##name, real_add_test, NULL                                                        \
+    }
+struct test_case case_no_nodes = CASE(no_nodes), case_shared_nodes = CASE(shared_nodes),
+                 case_own_nodes = CASE(own_nodes);

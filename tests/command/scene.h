@@ -16,9 +16,7 @@ TCase *scene_no_nodes(Suite *suite, const char *name);
 TCase *scene_shared_nodes(Suite *suite, const char *name);
 TCase *scene_own_nodes(Suite *suite, const char *name);
 
-__attribute__((unused)) REAL_CASE(no_nodes, scene_no_nodes, NULL);
-__attribute__((unused)) REAL_CASE(shared_nodes, scene_shared_nodes, NULL);
-__attribute__((unused)) REAL_CASE(own_nodes, scene_own_nodes, NULL);
+extern struct test_case case_no_nodes, case_shared_nodes, case_own_nodes;
 
 /* Ends the quarantine of these nodes. */
 void scene_trust(const char *nodes);

@@ -283,7 +283,7 @@ static double await_renewal(struct trial *trial)
     struct renewal renewal = {.trial = trial};
     for (size_t i = 0; i < NODES; i++)
         renewal.before[i] = shown_end(trial, i);
-    ck_assert_msg(wait_until(is_renewed, &renewal, PROGRAM_SOON_MS) || is_lost(trial), "the lock is not renewed: %s",
+    ck_assert_msg(wait_closely(is_renewed, &renewal, PROGRAM_SOON_MS) || is_lost(trial), "the lock is not renewed: %s",
                   program_errors(trial->program));
     return renewal.not_yet_ms;
 }
@@ -351,7 +351,7 @@ static bool nothing_is_left(void *arg)
 static double judge(struct trial *trial)
 {
     lateness_begin();
-    if (!wait_until(group_is_gone, trial, PROGRAM_SOON_MS))
+    if (!wait_closely(group_is_gone, trial, PROGRAM_SOON_MS))
         fixture_fail("processes of the tree are left");
     double woken_ms = lateness_end_ms(), margin_ms = trial->end_ms - last_alive_ms(trial);
     double late_ms = woken_ms > trial->late_ms ? woken_ms : trial->late_ms;
@@ -490,7 +490,7 @@ TEST(trials, a_large_tree_does_not_outlive_the_lock)
         cluster_resume_all(trial.cluster);
     }
     lateness_begin();
-    ck_assert(wait_until(crowd_is_gone, &living, PROGRAM_SOON_MS));
+    ck_assert(wait_closely(crowd_is_gone, &living, PROGRAM_SOON_MS));
     note_delays(&trial);
     double woken_ms = lateness_end_ms(), margin_ms = trial.end_ms - living.last_ms;
     double late_ms = woken_ms > trial.late_ms ? woken_ms : trial.late_ms;

@@ -27,7 +27,8 @@ find include quorum src cli tests bench examples scripts cmake CMakeLists.txt CM
 # The metrics, to which the library adds the prefix.
 grep -oE '"[a-z]+(_[a-z]+)+"' src/client/statistics.c | tr -d '"' | sed 's/^/redlock_/' >>"$work/tree"
 # The names of tests, which CMake makes from those of their files.
-find tests -name '*.c' | sed -E 's:tests/rules/:quorum_:; s:tests/(fake|real|fuzz)/:\1_:; s:tests/command/:cli_:; s:(_test)?\.c$::' >>"$work/tree"
+find tests -name '*.c' -o -path 'tests/command/*.txt' |
+  sed -E 's:tests/rules/:quorum_:; s:tests/(fake|real|fuzz)/:\1_:; s:tests/command/:cli_:; s:(_test)?\.(c|txt)$::' >>"$work/tree"
 
 check() { # DOCUMENT...: prints the faults
   local document target name

@@ -60,9 +60,10 @@ static void discard_output(struct rl_output *output)
     output->written = output->released = output->used = 0;
 }
 
-/* The context is gone, or will be. */
-static void forget_context(struct rl_link *link)
+/* The context is gone, or will be. hiredis calls it, too, when it frees the context itself. */
+static void forget_context(void *owner)
 {
+    struct rl_link *link = owner;
     watch(link, &link->readable, false);
     watch(link, &link->writable, false);
     if (link->listed)
@@ -462,6 +463,8 @@ static void go_on_connecting(struct rl_link *link)
     redisAsyncHandleWrite(link->context);
     link->failure = NULL;
     if (link->connected) {
+        watch(link, &link->readable, true);
+        watch(link, &link->writable, false);
         link->type->connected(link);
     } else if (!link->context) {
         if (!why.text[0])
@@ -486,46 +489,12 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
     rl_sigpipe_restore(&guard, link->writes->broken);
 }
 
-/* hiredis' hooks. It uses them while it connects; afterwards the link's own functions start and stop the watchers. */
-static void add_read(void *data)
-{
-    struct rl_link *link = data;
-    watch(link, &link->readable, true);
-}
-
-static void delete_read(void *data)
-{
-    struct rl_link *link = data;
-    watch(link, &link->readable, false);
-}
-
-static void add_write(void *data)
-{
-    struct rl_link *link = data;
-    watch(link, &link->writable, true);
-}
-
-static void delete_write(void *data)
-{
-    struct rl_link *link = data;
-    watch(link, &link->writable, false);
-}
-
-static void cleanup(void *data)
-{
-    forget_context(data);
-}
-
+/* hiredis starts and stops no watcher: it has no hooks for that. */
 static void attach(struct rl_link *link)
 {
     redisAsyncContext *context = link->context;
-    context->data = link;
-    context->ev.data = link;
-    context->ev.addRead = add_read;
-    context->ev.delRead = delete_read;
-    context->ev.addWrite = add_write;
-    context->ev.delWrite = delete_write;
-    context->ev.cleanup = cleanup;
+    context->data = context->ev.data = link;
+    context->ev.cleanup = forget_context;
     ev_io_init(&link->readable, on_readable, context->c.fd, EV_READ);
     ev_io_init(&link->writable, on_writable, context->c.fd, EV_WRITE);
     link->readable.data = link->writable.data = link;
@@ -578,6 +547,7 @@ bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, const s
         rl_link_close(link);
         return false;
     }
-    redisAsyncSetConnectCallback(link->context, on_connect); /* asks for write interest */
+    redisAsyncSetConnectCallback(link->context, on_connect);
+    watch(link, &link->writable, true);
     return true;
 }

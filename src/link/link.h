@@ -2,8 +2,8 @@
  * src/link is one connection to a server, below Redis' semantics: addresses, name resolution, hiredis on libev, TLS,
  * and the limits on replies. Its files do not call each other in cycles.
  *
- * A link is hiredis' asynchronous context, attached to libev by hooks of its own: hiredis connects, speaks TLS, parses
- * and frees. One part of it is gone around, by public functions and fields: the list of callbacks, and the way from
+ * A link is hiredis' asynchronous context, attached to libev by watchers of its own: hiredis connects, speaks TLS,
+ * parses and frees. One part of it is gone around, by public functions and fields: the list of callbacks, and the way from
  * there to the socket and back. redisAsyncCommand() copies a command into a new buffer for each turn, allocates a
  * callback for it and a reply for its answer, and aborts the process on a reply too many. With 1000 locks in flight this
  * took a third of the client's CPU time, and the libev adapter costs two epoll_ctl(2) per command in addition.

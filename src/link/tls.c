@@ -1,5 +1,7 @@
 #include "src/link/tls.h"
 
+#include "src/core/result.h"
+
 #ifdef REDLOCK_WITH_TLS
 
 #include <arpa/inet.h>
@@ -15,7 +17,6 @@
 #include <sys/stat.h>
 
 #include "src/core/memory.h"
-#include "src/core/result.h"
 #include "src/link/address.h"
 
 enum { CERTIFICATE, KEY, AUTHORITIES, FILES };
@@ -427,6 +428,56 @@ void rl_tls_explain_reset(const struct ssl_st *link, char *text, size_t size)
     if (was_reset) /* which may have discarded an alert */
         snprintf(text + used, size - used, " (does it %s tls_certificate_file?)",
                  SSL_get_certificate(link) ? "trust" : "require");
+}
+
+#else
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+int rl_tls_create(const struct rl_core *core, struct rl_tls **tls, redlock_result *result)
+{
+    return rl_result_fail(result, REDLOCK_INVALID,
+                          "rediss:// needs TLS, and this library was built without TLS (it needs hiredis 1.0 "
+                          "or later with hiredis_ssl); use redis:// or another build");
+}
+
+/* No link has a session, so of the functions below only rl_tls_destroy() is called. */
+
+void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator)
+{
+}
+
+struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
+                            bool *permanent)
+{
+    return NULL;
+}
+
+void rl_tls_enter(void)
+{
+}
+
+void rl_tls_leave(void)
+{
+}
+
+bool rl_tls_wants_to_write(const struct ssl_st *link)
+{
+    return false;
+}
+
+bool rl_tls_is_established(const struct ssl_st *link)
+{
+    return false;
+}
+
+bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *host, char *text, size_t size)
+{
+    return false;
+}
+
+void rl_tls_explain_reset(const struct ssl_st *link, char *text, size_t size)
+{
 }
 
 #endif

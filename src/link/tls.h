@@ -1,5 +1,5 @@
 /*
- * TLS to the nodes, if hiredis was built with it; otherwise tls_none.c refuses rediss://.
+ * TLS to the nodes, if hiredis was built with it; otherwise rl_tls_create() refuses rediss://.
  *
  * hiredis reads and writes; this file handles certificates, names and OpenSSL's error queue. That queue belongs to the
  * thread: an error that another connection or the host program left in it would be reported as this connection's. So

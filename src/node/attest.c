@@ -1,8 +1,6 @@
 #include "src/node/attest.h"
 
 #include <assert.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "src/core/clock.h"
@@ -13,15 +11,17 @@
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
+/* The requests of a proof, in the order of sending: the reply to the marker ends it. */
+enum part { TIME, REPLICATION, STATISTICS, MARKER, PARTS };
+
 /* The marker, and for a look the evidence of the server's process ahead of it. They need not be of one moment: the node
  * executes all of them behind the grants, and evidence that has changed does not change back. Several proofs may be in
  * flight to one node: each turn that sends grants requests one. */
 struct rl_proof {
-    struct rl_request marker;
-    struct rl_request replication, statistics; /* a look's sections of INFO; the latter where keys may be evicted */
-    struct rl_request time;                    /* if what is known of the node is old */
-    struct rl_proof *next;                     /* in the list of spare ones */
-    unsigned pending;                          /* requests */
+    struct rl_request request[PARTS]; /* the time, if what is known of the node is old; a look's sections of INFO, the
+                                         latter where keys may be evicted; the marker always */
+    struct rl_proof *next;            /* in the list of spare ones */
+    unsigned pending;                 /* requests */
     bool look;
     bool whole; /* the look shows the number of evicted keys, too */
     bool beats; /* it is the heartbeat */
@@ -31,55 +31,40 @@ struct rl_proof {
     char role[12], history[41], evicted[24]; /* as shown; "": not yet */
 };
 
-static void answered(struct rl_request *request, const struct rl_answer *answer);
-static void replication_answered(struct rl_request *request, const struct rl_answer *answer);
-static void statistics_answered(struct rl_request *request, const struct rl_answer *answer);
-static void time_answered(struct rl_request *request, const struct rl_answer *answer);
-static const struct rl_request_type type = {.answered = answered};
-static const struct rl_request_type replication_type = {.answered = replication_answered};
-static const struct rl_request_type statistics_type = {.answered = statistics_answered};
-static const struct rl_request_type time_type = {.answered = time_answered};
-static const struct rl_sender sender = {&type};
-static const struct rl_sender time_sender = {&time_type};
-static const struct rl_sender replication_sender = {&replication_type};
-static const struct rl_sender statistics_sender = {&statistics_type};
-
-enum part { MARKER, REPLICATION, STATISTICS, TIME, PARTS };
-
 /* Of a client. Every proof requests the same, so the commands stay in their wire form. */
 struct rl_proofs {
     struct rl_text command[PARTS];
     struct rl_proof *spare; /* kept for reuse */
 };
 
-/* ---------------------------------------------------------------------------------------------------------- lifetime */
+static void answered(struct rl_request *request, const struct rl_answer *answer);
+static const struct rl_request_type type = {.answered = answered};
+static const struct rl_sender senders[PARTS] = {{&type}, {&type}, {&type}, {&type}}; /* tell the parts apart */
 
-static bool keep_command(struct rl_nodes *nodes, enum part part, const char *name, const char *argument)
-{
-    struct rl_command command;
-    rl_command_init(&command);
-    rl_command_add_text(&command, name);
-    if (argument)
-        rl_command_add_text(&command, argument);
-    char *copy = rl_command_format(&command) ? rl_allocate(&nodes->core->allocator, command.length) : NULL;
-    if (copy)
-        memcpy(copy, command.bytes, command.length);
-    nodes->proofs->command[part] = (struct rl_text){copy, command.length};
-    rl_command_free(&command);
-    return copy;
-}
+/* ---------------------------------------------------------------------------------------------------------- lifetime */
 
 bool rl_attest_open(struct rl_nodes *nodes)
 {
+    /* Not GETRANGE, which takes a node longer. If somebody has written a huge value, the reader's limit ends the
+     * connection, and the handshake reads no more than a marker's size. */
+    const char *const words[PARTS][2] = {[TIME] = {"TIME"},
+                                         [REPLICATION] = {"INFO", "replication"},
+                                         [STATISTICS] = {"INFO", "stats"},
+                                         [MARKER] = {"GET", nodes->core->options.marker_key}};
     assert(!nodes->proofs);
     if (!nodes->core->options.guard)
         return true;
     nodes->proofs = rl_allocate(&nodes->core->allocator, sizeof *nodes->proofs);
-    /* Not GETRANGE, which takes a node longer. If somebody has written a huge value, the reader's limit ends the
-     * connection, and the handshake reads no more than a marker's size. */
-    return nodes->proofs && keep_command(nodes, MARKER, "GET", nodes->core->options.marker_key) &&
-           keep_command(nodes, REPLICATION, "INFO", "replication") &&
-           keep_command(nodes, STATISTICS, "INFO", "stats") && keep_command(nodes, TIME, "TIME", NULL);
+    for (unsigned part = 0; nodes->proofs && part < PARTS; part++) {
+        struct rl_command command;
+        bool formatted = rl_command_words(&command, words[part][0], words[part][1], NULL);
+        char *copy = formatted ? rl_copy(&nodes->core->allocator, command.bytes, command.length) : NULL;
+        nodes->proofs->command[part] = (struct rl_text){copy, command.length};
+        rl_command_free(&command);
+        if (!copy)
+            return false;
+    }
+    return nodes->proofs;
 }
 
 void rl_attest_close(struct rl_nodes *nodes)
@@ -93,7 +78,7 @@ void rl_attest_close(struct rl_nodes *nodes)
         rl_core_free(nodes->core, proof);
     }
     for (unsigned part = 0; part < PARTS; part++)
-        rl_core_free(nodes->core, (char *)(uintptr_t)proofs->command[part].bytes);
+        rl_free(&nodes->core->allocator, (char *)(uintptr_t)proofs->command[part].bytes);
     rl_core_free(nodes->core, proofs);
     nodes->proofs = NULL;
 }
@@ -106,12 +91,8 @@ static struct rl_proof *create(struct rl_nodes *nodes)
         return proof;
     }
     proof = rl_allocate(&nodes->core->allocator, sizeof *proof);
-    if (proof) {
-        proof->marker.sender = &sender;
-        proof->replication.sender = &replication_sender;
-        proof->statistics.sender = &statistics_sender;
-        proof->time.sender = &time_sender;
-    }
+    for (unsigned part = 0; proof && part < PARTS; part++)
+        proof->request[part].sender = &senders[part];
     return proof;
 }
 
@@ -138,56 +119,43 @@ void rl_attest_renew_look(struct rl_node *node, quorum_time now)
     node->nodes->unproven |= quorum_node(node->index);
 }
 
-static bool send(struct rl_node *node, struct rl_proof *proof, enum part part, quorum_time now)
-{
-    struct rl_request *requests[PARTS] = {&proof->marker, &proof->replication, &proof->statistics, &proof->time};
-    const struct rl_text *command = &node->nodes->proofs->command[part];
-    if (!rl_node_send_own(node, requests[part], command->bytes, command->size, now))
-        return false;
-    proof->pending++;
-    return true;
-}
-
-/* The marker comes last: its reply ends the proof. false: a part may have been sent. */
+/* false: a part may have been sent. */
 static bool send_all(struct rl_node *node, struct rl_proof *proof, enum quorum_attest_occasion occasion,
                      quorum_time now)
 {
     const struct quorum_attest_needs needs = quorum_attest_needs(&node->attest.rules, occasion, now);
+    const bool needed[PARTS] = {needs.time, needs.look, needs.evicted, true};
     proof->look = needs.look;
     proof->whole = needs.evicted && needs.time;
     proof->timed = !needs.time;
     proof->time_us = 0;
     proof->role[0] = proof->history[0] = '\0';
     strcpy(proof->evicted, needs.evicted ? "" : "-");
-    return (!needs.time || send(node, proof, TIME, now)) && (!needs.look || send(node, proof, REPLICATION, now)) &&
-           (!needs.evicted || send(node, proof, STATISTICS, now)) && send(node, proof, MARKER, now);
+    for (unsigned part = 0; part < PARTS; part++) {
+        const struct rl_text *command = &node->nodes->proofs->command[part];
+        if (needed[part] && !rl_node_send_own(node, &proof->request[part], command->bytes, command->size, now))
+            return false;
+        proof->pending += needed[part];
+    }
+    return true;
 }
 
-/* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
-static void prove(struct rl_node *node, quorum_time now)
-{
-    bool aging = node->nodes->aging & quorum_node(node->index);
-    struct rl_proof *proof = create(node->nodes);
-    if (proof)
-        proof->beats = false;
-    if (proof && send_all(node, proof, aging ? QUORUM_FOR_LOOK : QUORUM_FOR_GRANT, now))
-        return;
-    if (proof && proof->pending == 0)
-        keep_spare(node->nodes, proof);
-    if (rl_link_is_open(&node->link))
-        rl_node_break(node, false, "no memory for the proof of its grants");
-}
-
-bool rl_attest_beat(struct rl_node *node)
+/* false: no memory, or the connection does not accept it. */
+static bool request_proof(struct rl_node *node, enum quorum_attest_occasion occasion, quorum_time now)
 {
     struct rl_proof *proof = create(node->nodes);
     if (!proof)
         return false;
-    proof->beats = true;
-    bool sent = send_all(node, proof, QUORUM_FOR_BEAT, rl_now());
+    proof->beats = occasion == QUORUM_FOR_BEAT;
+    bool sent = send_all(node, proof, occasion, now);
     if (!sent && proof->pending == 0)
         keep_spare(node->nodes, proof);
     return sent;
+}
+
+bool rl_attest_beat(struct rl_node *node)
+{
+    return request_proof(node, QUORUM_FOR_BEAT, rl_now());
 }
 
 void rl_attest_send(struct rl_nodes *nodes)
@@ -198,8 +166,11 @@ void rl_attest_send(struct rl_nodes *nodes)
     while (nodes->unproven) {
         struct rl_node *node = &nodes->node[__builtin_ctz(nodes->unproven)];
         nodes->unproven &= nodes->unproven - 1;
-        if (rl_node_is_ready(node))
-            prove(node, now);
+        bool aging = nodes->aging & quorum_node(node->index);
+        /* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
+        if (rl_node_is_ready(node) && !request_proof(node, aging ? QUORUM_FOR_LOOK : QUORUM_FOR_GRANT, now) &&
+            rl_link_is_open(&node->link))
+            rl_node_break(node, false, "no memory for the proof of its grants");
     }
     nodes->aging = 0;
 }
@@ -307,18 +278,12 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
         return QUORUM_NOT_PROVEN;
     struct quorum_shown shown = {.look = proof->look,
                                  .whole = proof->whole,
-                                 .sent = proof->look ? proof->replication.sent : proof->marker.sent,
+                                 .sent = proof->request[proof->look ? REPLICATION : MARKER].sent,
                                  .received = answer->now,
                                  .wrote = last_write(&node->attest),
                                  .bytes = proof->look ? text : marker->str,
                                  .size = proof->look ? show(&node->attest, proof, marker, text) : (size_t)marker->len};
     return quorum_attest_prove(&node->attest.rules, &shown);
-}
-
-static bool is_refused(const redisReply *reply)
-{
-    enum rl_reply_error error = rl_reply_error(reply);
-    return error == RL_ERROR_NOT_PERMITTED || error == RL_ERROR_UNKNOWN_COMMAND;
 }
 
 /* A heartbeat without a look proves no grant: the proofs of those before it are on their way. */
@@ -328,13 +293,13 @@ static void take_beat(struct rl_node *node, const struct rl_proof *proof, const 
     bool same = marker->type == REDIS_REPLY_STRING && proof->timed &&
                 quorum_attest_is_marker(&node->attest.rules, marker->str, (size_t)marker->len);
     if (same && proof->time_us)
-        rl_guard_take_time(node, proof->time_us, proof->time.sent, proof->time_received);
-    rl_node_beat_answered(node, same, proof->marker.sent, answer->now);
+        rl_guard_take_time(node, proof->time_us, proof->request[TIME].sent, proof->time_received);
+    rl_node_beat_answered(node, same, proof->request[MARKER].sent, answer->now);
 }
 
 static void take_marker(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
 {
-    if (proof->beats && !proof->look && !node->attest.refused && !is_refused(answer->reply)) {
+    if (proof->beats && !proof->look && !node->attest.refused && !rl_reply_is_forbidden(answer->reply)) {
         take_beat(node, proof, answer);
         return;
     }
@@ -346,8 +311,8 @@ static void take_marker(struct rl_node *node, struct rl_proof *proof, const stru
         proven = QUORUM_NOT_PROVEN;
     }
     if (proven == QUORUM_PROVEN && proof->time_us) /* of the same server as the samples before */
-        rl_guard_take_time(node, proof->time_us, proof->time.sent, proof->time_received);
-    if (is_refused(answer->reply) != node->attest.refused) {
+        rl_guard_take_time(node, proof->time_us, proof->request[TIME].sent, proof->time_received);
+    if (rl_reply_is_forbidden(answer->reply) != node->attest.refused) {
         node->attest.refused = !node->attest.refused;
         rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, node->attest.refused);
         rl_guard_judge(node);
@@ -356,66 +321,42 @@ static void take_marker(struct rl_node *node, struct rl_proof *proof, const stru
         rl_guard_doubt(node);
     settle(node, proven, answer->now);
     if (proof->beats)
-        rl_node_beat_answered(node, proven == QUORUM_PROVEN || node->attest.refused, proof->marker.sent, answer->now);
+        rl_node_beat_answered(node, proven == QUORUM_PROVEN || node->attest.refused, proof->request[MARKER].sent,
+                              answer->now);
+}
+
+static void take_part(struct rl_proof *proof, enum part part, const struct rl_answer *answer)
+{
+    const redisReply *reply = answer->reply;
+    if (part == TIME) {
+        proof->timed = rl_guard_parse_time(reply, &proof->time_us);
+        proof->time_received = answer->now;
+    } else if (part == REPLICATION && reply->type == REDIS_REPLY_STRING) {
+        rl_reply_info(reply, "role", proof->role, sizeof proof->role);
+        rl_reply_info(reply, "master_replid", proof->history, sizeof proof->history);
+    } else if (part == STATISTICS && reply->type == REDIS_REPLY_STRING) {
+        rl_reply_info(reply, "evicted_keys", proof->evicted, sizeof proof->evicted);
+    }
 }
 
 static void answered(struct rl_request *request, const struct rl_answer *answer)
 {
-    struct rl_proof *proof = (struct rl_proof *)(void *)request;
+    enum part part = (enum part)(request->sender - senders);
+    struct rl_proof *proof = (struct rl_proof *)(void *)(request - part);
     struct rl_node *node = answer->node;
+    bool replied = answer->kind == RL_ANSWER_REPLY;
     if (answer->kind == RL_ANSWER_OVERDUE) {
-        report_overdue(node, answer->now);
+        if (part == MARKER) /* it is the last one to be overdue */
+            report_overdue(node, answer->now);
         return;
     }
     proof->pending--;
-    if (answer->kind == RL_ANSWER_REPLY)
+    if (part == MARKER && replied)
         take_marker(node, proof, answer);
-    else
+    else if (part == MARKER)
         rl_attest_end(node, answer->now);
+    else if (replied && proof->pending > 0) /* 0: the marker could not be sent behind it */
+        take_part(proof, part, answer);
     if (proof->pending == 0)
         keep_spare(node->nodes, proof);
-}
-
-/* Returns INFO's reply, or NULL. */
-static const redisReply *take_section(struct rl_proof *proof, const struct rl_answer *answer)
-{
-    if (answer->kind == RL_ANSWER_OVERDUE)
-        return NULL;             /* the marker is overdue as well */
-    if (--proof->pending == 0) { /* the marker could not be sent behind it */
-        keep_spare(answer->node->nodes, proof);
-        return NULL;
-    }
-    return answer->kind == RL_ANSWER_REPLY && answer->reply->type == REDIS_REPLY_STRING ? answer->reply : NULL;
-}
-
-static void time_answered(struct rl_request *request, const struct rl_answer *answer)
-{
-    struct rl_proof *proof = (struct rl_proof *)(void *)((char *)request - offsetof(struct rl_proof, time));
-    if (answer->kind == RL_ANSWER_OVERDUE)
-        return;
-    if (--proof->pending == 0) {
-        keep_spare(answer->node->nodes, proof);
-        return;
-    }
-    if (answer->kind == RL_ANSWER_REPLY)
-        proof->timed = rl_guard_parse_time(answer->reply, &proof->time_us);
-    proof->time_received = answer->now;
-}
-
-static void replication_answered(struct rl_request *request, const struct rl_answer *answer)
-{
-    struct rl_proof *proof = (struct rl_proof *)(void *)((char *)request - offsetof(struct rl_proof, replication));
-    const redisReply *info = take_section(proof, answer);
-    if (!info)
-        return;
-    rl_reply_info(info, "role", proof->role, sizeof proof->role);
-    rl_reply_info(info, "master_replid", proof->history, sizeof proof->history);
-}
-
-static void statistics_answered(struct rl_request *request, const struct rl_answer *answer)
-{
-    struct rl_proof *proof = (struct rl_proof *)(void *)((char *)request - offsetof(struct rl_proof, statistics));
-    const redisReply *info = take_section(proof, answer);
-    if (info)
-        rl_reply_info(info, "evicted_keys", proof->evicted, sizeof proof->evicted);
 }

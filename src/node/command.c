@@ -1,6 +1,7 @@
 #include "src/node/command.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,4 +134,15 @@ void rl_command_free(struct rl_command *command)
     if (command->buffer && command->buffer != command->small)
         free(command->buffer);
     command->buffer = command->bytes = NULL;
+}
+
+bool rl_command_words(struct rl_command *command, ...)
+{
+    va_list words;
+    rl_command_init(command);
+    va_start(words, command);
+    for (const char *word = va_arg(words, const char *); word; word = va_arg(words, const char *))
+        rl_command_add_text(command, word);
+    va_end(words);
+    return rl_command_format(command);
 }

@@ -49,4 +49,7 @@ void rl_command_script(struct rl_command *command, enum rl_script_id script, boo
 bool rl_command_format(struct rl_command *command);
 void rl_command_free(struct rl_command *command);
 
+/* Prepares, builds and formats a command of these words, which a NULL ends. false: as above. */
+bool rl_command_words(struct rl_command *command, ...) __attribute__((sentinel));
+
 #endif

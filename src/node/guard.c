@@ -315,18 +315,15 @@ static bool ends_reading(struct rl_node *node, enum rl_handshake_step step, cons
 {
     char text[RL_NODE_TEXT_SIZE];
     enum rl_reply_error error = rl_reply_error(reply);
-    bool is_marker = step == RL_STEP_MARKER || step == RL_STEP_WRITE;
     if (reply->type != REDIS_REPLY_ERROR)
         return false;
-    if (error == RL_ERROR_NOT_PERMITTED || error == RL_ERROR_UNKNOWN_COMMAND) {
+    if (rl_reply_is_forbidden(reply)) {
         node->reading.not_permitted = true;
         return false;
     }
     if (node->findings & (REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_CLUSTER))
         return false; /* a cluster may keep the marker's slot elsewhere */
-    if (is_marker ? error == RL_ERROR_WRONGTYPE
-                  : !rl_reply_is_error(reply, "LOADING") && !rl_reply_is_error(reply, "BUSY") &&
-                        !rl_reply_is_error(reply, "MASTERDOWN"))
+    if (step == RL_STEP_MARKER ? error == RL_ERROR_WRONGTYPE : !rl_reply_is_unavailable(reply))
         return false;
     rl_reply_text(reply, text, sizeof text);
     rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s", text);
@@ -481,7 +478,7 @@ enum rl_guard_outcome rl_guard_take_written(struct rl_node *node, const redisRep
         judge_marker(node, &reading->written);
         return RL_GUARD_DONE;
     }
-    if (rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED || rl_reply_error(reply) == RL_ERROR_UNKNOWN_COMMAND) {
+    if (rl_reply_is_forbidden(reply)) {
         rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
         rl_guard_judge(node);
         return RL_GUARD_DONE;

@@ -162,13 +162,6 @@ static bool is_fatal(unsigned step, const redisReply *reply)
             (step == RL_STEP_SERVER && rl_reply_is_error(reply, "BUSY")));
 }
 
-/* The server executes no command, or few, for a while. */
-static bool is_unavailable(const redisReply *reply)
-{
-    return rl_reply_is_error(reply, "BUSY") || rl_reply_is_error(reply, "LOADING") ||
-           rl_reply_is_error(reply, "MASTERDOWN");
-}
-
 /* A Sentinel knows no SELECT, and expects no password. The reply to INFO, which follows, tells it from a server. */
 static bool may_be_of_sentinel(unsigned step, const redisReply *reply)
 {
@@ -193,7 +186,7 @@ static void name_database(char refusal[RL_NODE_TEXT_SIZE])
     snprintf(refusal, RL_NODE_TEXT_SIZE, "no SELECT; use database 0: %.60s", text);
 }
 
-static bool ask(struct rl_node *node, unsigned step, struct rl_command *command);
+static bool ask(struct rl_node *node, enum rl_handshake_step step, struct rl_command *command);
 
 /* The last reply has arrived. */
 static void finish(struct rl_node *node)
@@ -257,7 +250,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
         if (step == RL_STEP_SELECT && rl_reply_error(answer->reply) != RL_ERROR_NOT_PERMITTED)
             name_database(refusal);
         if (!may_be_of_sentinel(step, answer->reply)) {
-            bool permanent = !has_too_many_clients(answer->reply) && !is_unavailable(answer->reply);
+            bool permanent = !has_too_many_clients(answer->reply) && !rl_reply_is_unavailable(answer->reply);
             rl_node_break(node, permanent, "handshake: %.80s", refusal);
             return;
         }
@@ -284,33 +277,19 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
 
 /* --------------------------------------------------------------------------------------------------------- requests */
 
-static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
+static bool ask(struct rl_node *node, enum rl_handshake_step step, struct rl_command *command)
 {
     static const struct rl_request_type type = {.answered = step_answered};
     static const struct rl_sender sender = {&type};
     struct rl_request *request = &node->handshake.steps[step];
     request->sender = &sender;
-    bool sent = (command->bytes || rl_command_format(command)) &&
-                rl_node_send_own(node, request, command->bytes, command->length, rl_now());
+    bool sent =
+        rl_command_format(command) && rl_node_send_own(node, request, command->bytes, command->length, rl_now());
     node->handshake.steps_left += sent;
     return sent;
 }
 
 /* Not inlined, like those that follow: see ask_write(). */
-static __attribute__((noinline)) bool ask_words(struct rl_node *node, unsigned step, const char *first,
-                                                const char *second, const char *third)
-{
-    struct rl_command command = {0};
-    rl_command_add_text(&command, first);
-    if (second)
-        rl_command_add_text(&command, second);
-    if (third)
-        rl_command_add_text(&command, third);
-    bool asked = ask(node, step, &command);
-    rl_command_free(&command);
-    return asked;
-}
-
 static __attribute__((noinline)) bool ask_auth(struct rl_node *node)
 {
     struct rl_command command = {0};
@@ -322,47 +301,53 @@ static __attribute__((noinline)) bool ask_auth(struct rl_node *node)
     return asked;
 }
 
-static bool ask_select(struct rl_node *node)
+static __attribute__((noinline)) bool ask_step(struct rl_node *node, enum rl_handshake_step step)
 {
+    const redlock_options *options = &node->nodes->core->options;
+    int64_t database = node->address->database >= 0 ? node->address->database : options->database;
     char number[24];
-    int64_t database = node->address->database >= 0 ? node->address->database : node->nodes->core->options.database;
-    if (database == 0)
-        return true;
     snprintf(number, sizeof number, "%lld", (long long)database);
-    return ask_words(node, RL_STEP_SELECT, "SELECT", number, NULL);
+    const char *const words[RL_STEPS][4] = {
+        [RL_STEP_SELECT] = {database ? "SELECT" : NULL, number},
+        [RL_STEP_NAME] = {options->client_name[0] ? "CLIENT" : NULL, "SETNAME", options->client_name},
+        [RL_STEP_CLIENT_ID] = {"CLIENT", "ID"},
+        [RL_STEP_CLUSTER] = {"INFO", "cluster"},
+        [RL_STEP_PERSISTENCE] = {"INFO", "persistence"},
+        [RL_STEP_SERVER] = {"INFO", "server"},
+        [RL_STEP_REPLICATION] = {"INFO", "replication"},
+        [RL_STEP_MEMORY] = {"INFO", "memory"},
+        [RL_STEP_STATISTICS] = {"INFO", "stats"},
+        [RL_STEP_COMMANDS] = {"INFO", "commandstats"},
+        [RL_STEP_MARKER] = {"GETRANGE", options->marker_key, "0", RL_LIMIT_TEXT(RL_MARKER_LAST)},
+        [RL_STEP_TIME] = {"TIME"},
+    };
+    const char *const *word = words[step];
+    struct rl_command command;
+    if (!word[0])
+        return true;
+    bool asked = rl_command_words(&command, word[0], word[1], word[2], word[3], NULL) && ask(node, step, &command);
+    rl_command_free(&command);
+    return asked;
 }
 
-static __attribute__((noinline)) bool ask_marker(struct rl_node *node)
+static bool ask_steps(struct rl_node *node, enum rl_handshake_step first, enum rl_handshake_step last)
 {
-    struct rl_command command = {0};
-    rl_command_add_text(&command, "GETRANGE");
-    rl_command_add_text(&command, node->nodes->core->options.marker_key);
-    rl_command_add_text(&command, "0");
-    rl_command_add_text(&command, RL_LIMIT_TEXT(RL_MARKER_LAST));
-    bool asked = ask(node, RL_STEP_MARKER, &command);
-    rl_command_free(&command);
+    bool asked = true;
+    for (unsigned step = first; asked && step <= last; step++)
+        asked = ask_step(node, (enum rl_handshake_step)step);
     return asked;
 }
 
 bool rl_handshake_read(struct rl_node *node)
 {
-    const redlock_options *options = &node->nodes->core->options;
     assert(node->handshake.steps_left == 0 || node->state == RL_NODE_CONNECTING);
     rl_guard_begin(node);
-    bool asked = ask_words(node, RL_STEP_SERVER, "INFO", "server", NULL) &&
-                 ask_words(node, RL_STEP_REPLICATION, "INFO", "replication", NULL) &&
-                 ask_words(node, RL_STEP_MEMORY, "INFO", "memory", NULL);
-    if (!options->guard)
-        return asked;
-    return asked && ask_words(node, RL_STEP_STATISTICS, "INFO", "stats", NULL) &&
-           ask_words(node, RL_STEP_COMMANDS, "INFO", "commandstats", NULL) && ask_marker(node) &&
-           ask_words(node, RL_STEP_TIME, "TIME", NULL, NULL);
+    return ask_steps(node, RL_STEP_SERVER, node->nodes->core->options.guard ? RL_STEP_TIME : RL_STEP_MEMORY);
 }
 
 bool rl_handshake_start(struct rl_node *node)
 {
     assert(node->state == RL_NODE_CONNECTING);
-    const char *name = node->nodes->core->options.client_name;
     node->handshake.steps_left = 0;
     node->handshake.refusal[0] = '\0';
     node->server.client_id = 0;
@@ -372,13 +357,7 @@ bool rl_handshake_start(struct rl_node *node)
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     if (node->lacking)
         node->lacking[0] = '\0';
-    bool asked = ask_auth(node) && ask_select(node);
-    if (asked && name[0])
-        asked = ask_words(node, RL_STEP_NAME, "CLIENT", "SETNAME", name);
-    asked = asked && ask_words(node, RL_STEP_CLIENT_ID, "CLIENT", "ID", NULL) &&
-            ask_words(node, RL_STEP_CLUSTER, "INFO", "cluster", NULL) &&
-            ask_words(node, RL_STEP_PERSISTENCE, "INFO", "persistence", NULL) && rl_handshake_read(node);
-    return asked;
+    return ask_auth(node) && ask_steps(node, RL_STEP_SELECT, RL_STEP_PERSISTENCE) && rl_handshake_read(node);
 }
 
 /* ------------------------------------------------------------------------------------------------ stale connections */
@@ -386,7 +365,7 @@ bool rl_handshake_start(struct rl_node *node)
 static void kill_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = answer->node;
-    if (answer->kind != RL_ANSWER_REPLY || is_unavailable(answer->reply))
+    if (answer->kind != RL_ANSWER_REPLY || rl_reply_is_unavailable(answer->reply))
         return; /* still stale: the next connection retries, or the next heartbeat's reply */
     node->handshake.stale.client_id[request - node->handshake.kill] = 0;
     if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
@@ -402,13 +381,9 @@ static void kill_link(struct rl_node *node, unsigned link)
     static const struct rl_sender sender = {&type};
     char id[24];
     snprintf(id, sizeof id, "%lld", (long long)node->handshake.stale.client_id[link]);
-    struct rl_command command = {0};
-    rl_command_add_text(&command, "CLIENT");
-    rl_command_add_text(&command, "KILL");
-    rl_command_add_text(&command, "ID");
-    rl_command_add_text(&command, id);
+    struct rl_command command;
     node->handshake.kill[link].sender = &sender;
-    if (rl_command_format(&command))
+    if (rl_command_words(&command, "CLIENT", "KILL", "ID", id, NULL))
         rl_node_send_own(node, &node->handshake.kill[link], command.bytes, command.length, rl_now());
     rl_command_free(&command);
 }

@@ -38,12 +38,6 @@ static void failed(struct rl_listener *listener)
 
 /* --------------------------------------------------------------------------------------------------------- messages */
 
-static bool is(const redisReply *reply, const char *word)
-{
-    return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(word) &&
-           memcmp(reply->str, word, (size_t)reply->len) == 0;
-}
-
 static void subscribed(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
@@ -115,9 +109,9 @@ static bool take(struct rl_listener *listener, const redisReply *reply)
         rl_guard_find(listener->node, REDLOCK_FINDING_NO_SUBSCRIBE, true);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
         return false;
-    if (is(reply->element[0], "subscribe"))
+    if (rl_reply_is_text(reply->element[0], "subscribe"))
         subscribed(listener);
-    else if (is(reply->element[0], "message"))
+    else if (rl_reply_is_text(reply->element[0], "message"))
         take_message(listener, reply->element[2]);
     return true;
 }
@@ -162,13 +156,12 @@ static bool send(struct rl_link *link, const struct rl_command *command)
 
 static bool send_commands(struct rl_listener *listener)
 {
-    struct rl_command auth = {0}, subscribe = {0};
+    struct rl_command auth = {0}, subscribe;
     struct rl_node *node = listener->node;
     int authenticates = rl_attempts_auth(&node->nodes->core->options, node->address, &auth, node->facts.user);
-    rl_command_add_text(&subscribe, "SUBSCRIBE");
-    rl_command_add_text(&subscribe, listener->node->nodes->channel);
-    bool sent = authenticates >= 0 && rl_command_format(&subscribe) &&
-                (authenticates == 0 || send(&listener->link, &auth)) && send(&listener->link, &subscribe);
+    bool formatted = rl_command_words(&subscribe, "SUBSCRIBE", node->nodes->channel, NULL);
+    bool sent = formatted && authenticates >= 0 && (authenticates == 0 || send(&listener->link, &auth)) &&
+                send(&listener->link, &subscribe);
     listener->replies_left = authenticates > 0;
     rl_attempts_auth_free(&auth);
     rl_command_free(&subscribe);

@@ -453,10 +453,9 @@ static bool send_heartbeat(struct rl_node *node)
         (node->attest.rules.size && quorum_time_since(node->reading.sent, now) < RL_NODE_IDLE) || node->attest.refused;
     if (node->nodes->core->options.guard)
         return judged && !node->jumped ? rl_attest_beat(node) : read_anew(node);
-    struct rl_command command = {0};
-    rl_command_add_text(&command, "TIME");
-    bool sent =
-        rl_command_format(&command) && rl_node_send_own(node, &heartbeat->request, command.bytes, command.length, now);
+    struct rl_command command;
+    bool sent = rl_command_words(&command, "TIME", NULL) &&
+                rl_node_send_own(node, &heartbeat->request, command.bytes, command.length, now);
     rl_command_free(&command);
     return sent;
 }

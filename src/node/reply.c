@@ -146,6 +146,18 @@ bool rl_reply_error_is_permanent(enum rl_reply_error error)
     return error >= RL_ERROR_NOT_PERMITTED;
 }
 
+bool rl_reply_is_forbidden(const redisReply *reply)
+{
+    enum rl_reply_error error = rl_reply_error(reply);
+    return error == RL_ERROR_NOT_PERMITTED || error == RL_ERROR_UNKNOWN_COMMAND;
+}
+
+bool rl_reply_is_unavailable(const redisReply *reply)
+{
+    return rl_reply_is_error(reply, "BUSY") || rl_reply_is_error(reply, "LOADING") ||
+           rl_reply_is_error(reply, "MASTERDOWN");
+}
+
 void rl_reply_text(const redisReply *reply, char *text, size_t size)
 {
     size_t used = 0;

@@ -73,6 +73,12 @@ enum rl_reply_error {
 enum rl_reply_error rl_reply_error(const redisReply *reply);
 bool rl_reply_error_is_permanent(enum rl_reply_error error);
 
+/* The user lacks a right, or the command is renamed. */
+bool rl_reply_is_forbidden(const redisReply *reply);
+
+/* The server executes no command, or few, for a while. */
+bool rl_reply_is_unavailable(const redisReply *reply);
+
 /* An error reply's text, truncated to fit, without control characters and without the line of a script; "" for other
  * replies. */
 void rl_reply_text(const redisReply *reply, char *text, size_t size);

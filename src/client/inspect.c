@@ -299,7 +299,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
         count(inspect, node, QUORUM_TIMED_OUT, false, "no reply within its timeout");
     else
         count(inspect, node, QUORUM_UNREACHABLE, false,
-              rl_node_error(answer->node)[0] ? rl_node_error(answer->node) : "the connection broke");
+              answer->node->attempts.error[0] ? answer->node->attempts.error : "the connection broke");
 }
 
 static void destroy(struct rl_fanout *fanout)
@@ -411,7 +411,7 @@ static void changed(struct rl_operation *operation)
         if (inspect->asked & quorum_node(i))
             judge(inspect, node);
         else if (rl_node_is_ready(node) && node->findings & REDLOCK_FINDING_CLUSTER) /* the keys are in several slots */
-            count(inspect, i, QUORUM_REFUSED, true, node->unfit);
+            count(inspect, i, QUORUM_REFUSED, true, rl_guard_unfit(node));
         else if (rl_node_is_ready(node))
             ask_node(inspect, node);
         else if (usable.is == RL_OUT)

@@ -311,7 +311,7 @@ static void scan_answered(struct rl_fanout *fanout, struct rl_request *request, 
         scan_take(scanning, answer->reply);
     else
         scan_end(scanning->scan, REDLOCK_NO_QUORUM, QUORUM_UNREACHABLE,
-                 rl_node_error(answer->node)[0] ? rl_node_error(answer->node) : "the connection broke");
+                 answer->node->attempts.error[0] ? answer->node->attempts.error : "the connection broke");
 }
 
 static bool scan_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)

@@ -272,7 +272,7 @@ static void copy(char *to, size_t size, const char *from)
 /* Why the node has no vote, and how long its quarantine lasts. */
 static void fill_objection(struct rl_node *node, redlock_node_status *status, quorum_time now)
 {
-    const char *objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
+    const char *objection = rl_guard_objection(node, now);
     copy(status->objection, sizeof status->objection, node->state == RL_NODE_READY ? objection : NULL);
     if (node->nodes->core->options.guard)
         status->quarantine_ms =
@@ -283,12 +283,12 @@ static void fill_facts(const struct rl_facts *facts, redlock_node_status *status
 {
     status->append_only = facts->append_only;
     status->snapshots = facts->snapshots;
-    status->marker_nodes = facts->marker_nodes;
-    status->marker_max_ttl_ms = facts->marker_max_ttl_ms;
+    status->marker_nodes = (uint32_t)facts->marker.nodes;
+    status->marker_max_ttl_ms = (uint32_t)facts->marker.max_ttl;
     copy(status->maxmemory_policy, sizeof status->maxmemory_policy, facts->maxmemory_policy);
     copy(status->append_fsync, sizeof status->append_fsync, facts->append_fsync);
-    copy(status->marker_why, sizeof status->marker_why, facts->marker_why);
-    copy(status->marker_deployment, sizeof status->marker_deployment, facts->marker_deployment);
+    copy(status->marker_why, sizeof status->marker_why, facts->marker.why);
+    copy(status->marker_deployment, sizeof status->marker_deployment, facts->marker.deployment);
     copy(status->user, sizeof status->user, facts->user);
 }
 
@@ -302,11 +302,11 @@ static void fill_status(struct rl_node *node, redlock_node_status *status)
     status->usable = rl_node_usable(node, now, true).is == RL_USABLE;
     status->findings = node->findings;
     copy(status->state, sizeof status->state, state_text(node));
-    copy(status->error, sizeof status->error, rl_node_error(node));
+    copy(status->error, sizeof status->error, node->attempts.error);
     copy(status->server, sizeof status->server, node->server.name);
     copy(status->version, sizeof status->version, node->server.version);
     copy(status->run_id, sizeof status->run_id, node->server.run_id);
-    copy(status->role, sizeof status->role, node->server.role);
+    copy(status->role, sizeof status->role, node->reading.role);
     fill_facts(&node->facts, status);
     copy(status->lacking, sizeof status->lacking, node->lacking);
     if (node->witnesses)

@@ -6,7 +6,7 @@ static void trust_replied(struct rl_round *round, unsigned node, const struct rl
 {
     struct rl_node *target = &round->locks->client->nodes->node[node];
     if (vote->vote == QUORUM_GRANTED)
-        rl_guard_take_trusted(target, reply, rl_node_heard(target));
+        rl_guard_take_trusted(target, reply, target->flight.heard);
 }
 
 static void trust_start(struct rl_operation *operation, const struct rl_arguments *arguments)

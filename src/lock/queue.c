@@ -646,7 +646,7 @@ static bool handover_counts(struct rl_node *node, const struct rl_handed *handed
         rl_guard_doubt(node);
         return false;
     }
-    return !node->unfit && !rl_guard_objection(node, now);
+    return !rl_guard_objection(node, now);
 }
 
 static void handover_count(struct rl_queue *queue, struct rl_node *node, const struct rl_handed *handed)

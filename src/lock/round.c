@@ -475,9 +475,9 @@ void rl_round_stop_reconnecting(struct rl_round *round)
     rl_fanout_ref(&round->fanout);
     for (quorum_nodes left = coming_nodes(round, now); left && !quorum_round_over(&round->rules); left &= left - 1) {
         const struct rl_node *node = &round->locks->nodes->node[__builtin_ctz(left)];
-        if (!rl_node_was_ready(node))
+        if (!node->attempts.ready_since)
             continue;
-        rl_round_note(round, node->index, "%s", rl_node_error(node)[0] ? rl_node_error(node) : "reconnecting");
+        rl_round_note(round, node->index, "%s", node->attempts.error[0] ? node->attempts.error : "reconnecting");
         rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, now);
     }
     rl_fanout_unref(&round->fanout);

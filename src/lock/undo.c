@@ -26,9 +26,8 @@ static void count_kept(struct rl_round *round, unsigned index)
     const struct rl_node *node = &round->locks->nodes->node[index];
     if (rl_round_is_open(round, index))
         round->kept |= quorum_node(index);
-    rl_round_note(round, index, "%s", rl_node_error(node)[0] ? rl_node_error(node) : "not connected");
-    rl_round_count_out(round, index, QUORUM_UNREACHABLE, rl_node_failure_is_permanent(node) && !rl_node_is_ready(node),
-                       rl_now());
+    rl_round_note(round, index, "%s", node->attempts.error[0] ? node->attempts.error : "not connected");
+    rl_round_count_out(round, index, QUORUM_UNREACHABLE, node->attempts.permanent && !rl_node_is_ready(node), rl_now());
 }
 
 static void keep(struct rl_round *round, quorum_nodes nodes)

@@ -140,9 +140,9 @@ static void count_grant(struct rl_round *round, struct rl_node *node, uint64_t r
     if (vote.vote == QUORUM_UNATTESTED) {
         round->locks->core->statistics.unattested++;
     } else {
-        objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
+        objection = rl_guard_objection(node, now);
         if (objection)
-            vote = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = node->unfit};
+            vote = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = rl_guard_unfit(node)};
     }
     if (objection)
         rl_round_note(round, node->index, "%s", objection);
@@ -226,7 +226,8 @@ void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     } else if (!quorum_round_over(&round->rules) || finds_absent(round)) {
         if (rl_round_heals(round))
             rl_lease_note_healed(round->lease, node->index, false);
-        rl_round_note(round, node->index, "%s", rl_node_error(node)[0] ? rl_node_error(node) : "the connection broke");
+        rl_round_note(round, node->index, "%s",
+                      node->attempts.error[0] ? node->attempts.error : "the connection broke");
         rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, answer->now);
     }
 }

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "src/core/clock.h"
 #include "src/core/memory.h"
@@ -94,46 +93,31 @@ void rl_attempts_end(struct rl_attempts *attempts)
     attempts->resolution = NULL;
 }
 
-/* Secrets. They are wiped as soon as the command is formatted. */
-struct credentials {
-    char user[RL_SECRET_SIZE];
-    char password[RL_SECRET_SIZE];
-};
-
-static bool get_credentials(const redlock_options *options, const struct rl_address *address,
-                            struct credentials *credentials)
-{
-    memset(credentials, 0, sizeof *credentials);
-    if (address->has_password) {
-        memcpy(credentials->user, address->user, sizeof credentials->user);
-        memcpy(credentials->password, address->password, sizeof credentials->password);
-    } else if (options->credentials) {
-        if (options->credentials(address->name, credentials->user, credentials->password, RL_SECRET_SIZE,
-                                 options->credentials_arg) != 0)
-            return false;
-        credentials->user[RL_SECRET_SIZE - 1] = credentials->password[RL_SECRET_SIZE - 1] = '\0';
-    } else if (options->password) {
-        snprintf(credentials->user, RL_SECRET_SIZE, "%s", options->user ? options->user : "");
-        snprintf(credentials->password, RL_SECRET_SIZE, "%s", options->password);
-    }
-    return true;
-}
-
 int rl_attempts_auth(const redlock_options *options, const struct rl_address *address, struct rl_command *command,
                      char user[RL_USER_SIZE])
 {
-    struct credentials credentials;
-    int answer = get_credentials(options, address, &credentials) ? 0 : -1;
-    bool has_user = answer == 0 && credentials.password[0] && credentials.user[0];
-    snprintf(user, RL_USER_SIZE, "%.127s", has_user ? credentials.user : "default");
-    if (answer == 0 && credentials.password[0]) {
-        rl_command_add_text(command, "AUTH");
-        if (credentials.user[0])
-            rl_command_add_text(command, credentials.user);
-        rl_command_add_text(command, credentials.password);
-        answer = rl_command_format(command) ? 1 : -1;
+    char given_user[RL_SECRET_SIZE] = "", given_password[RL_SECRET_SIZE] = ""; /* by the callback */
+    const char *name = given_user, *password = given_password;
+    int answer = 0;
+    if (address->has_password) {
+        name = address->user;
+        password = address->password;
+    } else if (options->credentials) {
+        answer = options->credentials(address->name, given_user, given_password, RL_SECRET_SIZE,
+                                      options->credentials_arg) == 0
+                     ? 0
+                     : -1;
+        given_user[RL_SECRET_SIZE - 1] = given_password[RL_SECRET_SIZE - 1] = '\0';
+    } else if (options->password) {
+        name = options->user ? options->user : "";
+        password = options->password;
     }
-    rl_wipe(&credentials, sizeof credentials);
+    bool authenticates = answer == 0 && password[0];
+    snprintf(user, RL_USER_SIZE, "%.127s", authenticates && name[0] ? name : "default");
+    if (authenticates)
+        answer = rl_command_words(command, "AUTH", name[0] ? name : password, name[0] ? password : NULL, NULL) ? 1 : -1;
+    rl_wipe(given_user, sizeof given_user);
+    rl_wipe(given_password, sizeof given_password);
     return answer;
 }
 

@@ -181,18 +181,14 @@ void rl_attest_await(struct rl_node *node, struct rl_request *request)
 {
     assert(rl_node_is_ready(node));
     struct rl_attest *attest = &node->attest;
-    request->next = NULL;
-    *(attest->first ? &attest->last->next : &attest->first) = request;
-    attest->last = request;
+    rl_requests_append(&attest->waiting, request);
     if (!attest->punctual)
         attest->punctual = request;
 }
 
 static struct rl_request *take_first(struct rl_attest *attest)
 {
-    struct rl_request *request = attest->first;
-    assert(request);
-    attest->first = request->next;
+    struct rl_request *request = rl_requests_take(&attest->waiting);
     if (attest->punctual == request)
         attest->punctual = request->next;
     return request;
@@ -200,24 +196,20 @@ static struct rl_request *take_first(struct rl_attest *attest)
 
 void rl_attest_end(struct rl_node *node, quorum_time now)
 {
-    const struct rl_answer broken = {.kind = RL_ANSWER_BROKEN, .node = node, .now = now};
-    while (node->attest.first) {
-        struct rl_request *request = take_first(&node->attest);
-        request->sender->type->answered(request, &broken);
-    }
+    while (node->attest.waiting.first)
+        rl_request_answer(take_first(&node->attest), node, RL_ANSWER_BROKEN, now, NULL);
 }
 
 /* Count the waiting grants as timed out. They stay on the list, because the proof may still arrive. */
 static void report_overdue(struct rl_node *node, quorum_time now)
 {
-    const struct rl_answer overdue = {.kind = RL_ANSWER_OVERDUE, .node = node, .now = now};
     while (node->attest.punctual) {
         struct rl_request *request = node->attest.punctual;
         node->attest.punctual = request->next;
         if (request->overdue)
             continue;
         request->overdue = true;
-        request->sender->type->answered(request, &overdue);
+        rl_request_answer(request, node, RL_ANSWER_OVERDUE, now, NULL);
     }
 }
 
@@ -226,7 +218,7 @@ static void report_overdue(struct rl_node *node, quorum_time now)
 /* Replies on one connection arrive in order, so every grant on the list was executed before this proof. */
 static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time now)
 {
-    while (node->attest.first) {
+    while (node->attest.waiting.first) {
         struct rl_request *request = take_first(&node->attest);
         const struct rl_request_type *waiting = request->sender->type;
         (request->plain ? waiting->granted : waiting->attested)(request, node, proof, now);
@@ -267,7 +259,7 @@ static size_t show(const struct rl_attest *attest, const struct rl_proof *proof,
 /* A plain grant is a write. A script may have found a key that its own client had set before. */
 static quorum_time last_write(const struct rl_attest *attest)
 {
-    return attest->first && attest->last->plain ? attest->last->sent : 0;
+    return attest->waiting.first && attest->waiting.last->plain ? attest->waiting.last->sent : 0;
 }
 
 static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proof, const struct rl_answer *answer)
@@ -315,7 +307,6 @@ static void take_marker(struct rl_node *node, struct rl_proof *proof, const stru
     if (rl_reply_is_forbidden(answer->reply) != node->attest.refused) {
         node->attest.refused = !node->attest.refused;
         rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, node->attest.refused);
-        rl_guard_judge(node);
     }
     if (proven != QUORUM_PROVEN && !proof->beats)
         rl_guard_doubt(node);

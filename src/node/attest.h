@@ -4,7 +4,7 @@
 
 #include "quorum/attest.h"
 #include "redlock/redlock.h"
-#include "src/node/request.h"
+#include "src/node/flight.h"
 
 struct rl_node;
 struct rl_nodes;
@@ -12,8 +12,7 @@ struct rl_nodes;
 /* One node's part. */
 struct rl_attest {
     struct quorum_attest rules;
-    struct rl_request *first; /* granted requests that wait for their proof, oldest first */
-    struct rl_request *last;
+    struct rl_requests waiting;  /* granted ones that wait for their proof, oldest first */
     struct rl_request *punctual; /* the first one that has not been reported as overdue */
     char evicted[24];            /* the judged number of evicted keys */
     bool refused;                /* the user may not do what a proof needs: heartbeats repeat the proof until it may */

@@ -1,8 +1,16 @@
 #include "src/node/finding.h"
 
+#include <stddef.h>
+
 #include "redlock/redlock.h"
 
-const struct rl_finding rl_findings[] = {
+/* All findings, the most important ones first. */
+static const struct finding {
+    uint32_t bit; /* enum redlock_finding */
+    const char *name;
+    const char *text;
+    const char *remedy;
+} findings[] = {
     {REDLOCK_FINDING_TOO_OLD, "too-old", "it is older than Redis 5.0",
      "upgrade it to Redis 5.0 or later, or to Valkey"},
     {REDLOCK_FINDING_CLUSTER, "cluster",
@@ -51,16 +59,22 @@ const struct rl_finding rl_findings[] = {
      "the user lacks SUBSCRIBE on the library's channels: it notices a release only when it polls, once a second",
      "add the ACL rules: +subscribe, and & with the channel prefix"},
 };
-const size_t rl_finding_count = sizeof rl_findings / sizeof *rl_findings;
-_Static_assert(REDLOCK_FINDING_FAILOVER == 1 << (sizeof rl_findings / sizeof *rl_findings - 1),
-               "every finding is listed");
+_Static_assert(REDLOCK_FINDING_FAILOVER == 1 << (sizeof findings / sizeof *findings - 1), "every finding is listed");
 
-static const struct rl_finding *find(uint32_t finding)
+uint32_t rl_finding_first(uint32_t bits)
 {
-    static const struct rl_finding unknown = {0, "unknown", "unknown", "unknown"};
-    for (size_t i = 0; i < rl_finding_count; i++)
-        if (rl_findings[i].bit == finding)
-            return &rl_findings[i];
+    for (size_t i = 0; bits && i < sizeof findings / sizeof *findings; i++)
+        if (bits & findings[i].bit)
+            return findings[i].bit;
+    return 0;
+}
+
+static const struct finding *find(uint32_t bit)
+{
+    static const struct finding unknown = {0, "unknown", "unknown", "unknown"};
+    for (size_t i = 0; i < sizeof findings / sizeof *findings; i++)
+        if (findings[i].bit == bit)
+            return &findings[i];
     return &unknown;
 }
 

@@ -2,19 +2,9 @@
 #ifndef RL_FINDING_H
 #define RL_FINDING_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-struct rl_finding {
-    uint32_t bit; /* enum redlock_finding */
-    const char *name;
-    const char *text;
-    const char *remedy;
-};
-
-/* All findings, the most important ones first. */
-extern const struct rl_finding rl_findings[];
-extern const size_t rl_finding_count;
+/* The most important one of these bits of enum redlock_finding, or 0. */
+uint32_t rl_finding_first(uint32_t findings);
 
 #endif

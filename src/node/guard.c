@@ -16,13 +16,12 @@
 
 /* ------------------------------------------------------------------------------------------------------------ fitness */
 
-void rl_guard_judge(struct rl_node *node)
+const char *rl_guard_unfit(const struct rl_node *node)
 {
-    node->unfit = NULL;
-    for (size_t i = 0; i < rl_finding_count && !node->unfit; i++)
-        if (node->findings & REDLOCK_FINDINGS_UNFIT & rl_findings[i].bit)
-            node->unfit = rl_findings[i].bit & (REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_HIDDEN) ? node->server.unfit
-                                                                                                  : rl_findings[i].text;
+    uint32_t finding = rl_finding_first(node->findings & REDLOCK_FINDINGS_UNFIT);
+    if (finding & (REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_HIDDEN))
+        return node->server.unfit;
+    return finding ? redlock_finding_text(finding) : NULL;
 }
 
 bool rl_guard_may_take_over(const struct rl_node *node)
@@ -111,7 +110,6 @@ bool rl_guard_parse_time(const redisReply *reply, uint64_t *time_us)
 void rl_guard_take_time(struct rl_node *node, uint64_t time_us, quorum_time sent, quorum_time received)
 {
     find_duplicate(node);
-    rl_guard_judge(node);
     note_clock(node, sent, received, time_us * QUORUM_MICROSECOND);
 }
 
@@ -200,18 +198,13 @@ static void set_quarantine(struct rl_node *node, const struct quorum_marker *mar
 static void judge_marker(struct rl_node *node, const struct quorum_marker *marker)
 {
     struct rl_reading *reading = &node->reading;
-    struct rl_facts *facts = &node->facts;
     char shown[QUORUM_SHOWN_MAX];
     rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
                   strcmp(marker->deployment, node->nodes->core->options.deployment) != 0 ||
                       marker->nodes != node->nodes->count);
     rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, marker->max_ttl != node->nodes->core->options.max_ttl_ms);
-    rl_guard_judge(node);
     set_quarantine(node, marker, reading->received);
-    facts->marker_max_ttl_ms = (uint32_t)marker->max_ttl;
-    facts->marker_nodes = (uint32_t)marker->nodes;
-    memcpy(facts->marker_why, marker->why, sizeof facts->marker_why);
-    memcpy(facts->marker_deployment, marker->deployment, sizeof facts->marker_deployment);
+    node->facts.marker = *marker;
     if (node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA |
                           REDLOCK_FINDING_OTHER_DEPLOYMENT))
         return;
@@ -277,7 +270,6 @@ static void take_replication(struct rl_node *node, const redisReply *reply)
     take_field(node, reply, "master_replid2", history, sizeof reading->facts.history);
     if (strspn(history, "0") == strlen(history))
         memcpy(history, "0", sizeof "0");
-    memcpy(node->server.role, reading->role, sizeof node->server.role);
     rl_guard_find(node, REDLOCK_FINDING_REPLICA, strcmp(reading->role, "slave") == 0);
 }
 
@@ -425,12 +417,10 @@ enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node)
     struct quorum_marker *marker = &reading->written;
     reading->facts.term = node->term;
     find_duplicate(node);
-    rl_guard_judge(node);
     if (!nodes->core->options.guard)
         return RL_GUARD_DONE;
     quorum_attest_forget(&node->attest.rules);
     judge_fitness(node);
-    rl_guard_judge(node);
     if (node->findings & (REDLOCK_FINDING_NOT_PERMITTED | REDLOCK_FINDING_HIDDEN))
         return RL_GUARD_DONE;
     const struct quorum_marker_view view = {.facts = &reading->facts,
@@ -480,7 +470,6 @@ enum rl_guard_outcome rl_guard_take_written(struct rl_node *node, const redisRep
     }
     if (rl_reply_is_forbidden(reply)) {
         rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
-        rl_guard_judge(node);
         return RL_GUARD_DONE;
     }
     if (rl_reply_is_error(reply, "READONLY"))
@@ -529,7 +518,7 @@ bool rl_guard_evicts(const struct rl_node *node)
 
 void rl_guard_doubt(struct rl_node *node)
 {
-    if (node->attest.rules.size && node->attest.first)
+    if (node->attest.rules.size && node->attest.waiting.first)
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: its marker changed: its last grants do not count",
                node->name);
     quorum_attest_forget(&node->attest.rules);
@@ -550,8 +539,9 @@ quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now)
 
 const char *rl_guard_objection(struct rl_node *node, quorum_time now)
 {
-    if (!node->nodes->core->options.guard)
-        return NULL;
+    const char *unfit = rl_guard_unfit(node);
+    if (unfit || !node->nodes->core->options.guard)
+        return unfit;
     if (!rl_node_is_confirmed(node, now))
         return rl_witnesses_explain(node->witnesses, now);
     if (node->suspect)

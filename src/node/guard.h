@@ -58,7 +58,7 @@ quorum_time rl_guard_free_at(const struct rl_node *node);
 /* How long the node must not grant; 0: it may grant now; QUORUM_NEVER: not known. */
 quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now);
 
-/* Why the node must not grant now, or NULL. */
+/* Why a grant of the node does not count now, or NULL. */
 const char *rl_guard_objection(struct rl_node *node, quorum_time now);
 
 /* The node is unfit only because its marker is of another deployment: redlock_trust() may take it over. */
@@ -73,7 +73,7 @@ bool rl_guard_evicts(const struct rl_node *node);
 /* Sets or clears a finding, and logs a new one. */
 void rl_guard_find(struct rl_node *node, uint32_t finding, bool found);
 
-/* Sets node->unfit by the node's findings. */
-void rl_guard_judge(struct rl_node *node);
+/* Why the node's vote does not count although it replies; NULL: it counts. */
+const char *rl_guard_unfit(const struct rl_node *node);
 
 #endif

@@ -26,7 +26,7 @@ bool rl_handshake_is_duplicate(const struct rl_node *node)
     const struct rl_nodes *nodes = node->nodes;
     for (unsigned i = 0; i < nodes->count; i++) {
         const struct rl_node *other = &nodes->node[i];
-        if (i != node->index && other->state == RL_NODE_READY && !other->unfit && node->server.run_id[0] &&
+        if (i != node->index && other->state == RL_NODE_READY && !rl_guard_unfit(other) && node->server.run_id[0] &&
             strcmp(other->server.run_id, node->server.run_id) == 0)
             return true;
     }
@@ -196,10 +196,8 @@ static void finish(struct rl_node *node)
         return;
     }
     /* Not earlier, because the other node may have become ready after this one's reply to INFO. */
-    if (!node->unfit && rl_handshake_is_duplicate(node)) {
+    if (!rl_guard_unfit(node) && rl_handshake_is_duplicate(node))
         node->findings |= REDLOCK_FINDING_SAME_SERVER;
-        rl_guard_judge(node);
-    }
     rl_node_ready(node);
 }
 
@@ -270,7 +268,6 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     }
     if (!take_step(node, step, request, answer))
         return;
-    rl_guard_judge(node);
     if (--node->handshake.steps_left == 0)
         go_on(node, rl_guard_judge_facts(node));
 }
@@ -351,7 +348,6 @@ bool rl_handshake_start(struct rl_node *node)
     node->handshake.steps_left = 0;
     node->handshake.refusal[0] = '\0';
     node->server.client_id = 0;
-    node->unfit = NULL;
     node->findings &= RL_FINDINGS_WITNESSES;
     node->attest.refused = false;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};

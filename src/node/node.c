@@ -96,34 +96,9 @@ bool rl_node_has_unread_replies(const struct rl_node *node)
     return !rl_flight_is_empty(&node->flight) && rl_link_has_unread(&node->link);
 }
 
-bool rl_node_is_ready(const struct rl_node *node)
-{
-    return node->state == RL_NODE_READY;
-}
-
-quorum_time rl_node_heard(const struct rl_node *node)
-{
-    return node->flight.heard;
-}
-
-bool rl_node_was_ready(const struct rl_node *node)
-{
-    return node->attempts.ready_since;
-}
-
-const char *rl_node_error(const struct rl_node *node)
-{
-    return node->attempts.error;
-}
-
-bool rl_node_failure_is_permanent(const struct rl_node *node)
-{
-    return node->attempts.permanent;
-}
-
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now)
 {
-    return node->state == RL_NODE_READY && !node->unfit && !rl_flight_is_stuck(&node->flight, now);
+    return node->state == RL_NODE_READY && !rl_guard_unfit(node) && !rl_flight_is_stuck(&node->flight, now);
 }
 
 /* An operation needs the node: the broken connection of an idle client is made at once. */
@@ -145,8 +120,9 @@ static bool awaits_confirmation(const struct rl_node *node, quorum_time now)
 struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting)
 {
     if (node->state == RL_NODE_READY) {
-        if (node->unfit)
-            return (struct rl_usable){RL_OUT, true, QUORUM_REFUSED, node->unfit};
+        const char *unfit = rl_guard_unfit(node);
+        if (unfit)
+            return (struct rl_usable){RL_OUT, true, QUORUM_REFUSED, unfit};
         if (granting && awaits_confirmation(node, now))
             return (struct rl_usable){RL_COMING, false, QUORUM_PENDING, ""};
         const char *objection = granting ? rl_guard_objection(node, now) : NULL;
@@ -473,9 +449,9 @@ void rl_node_beat(struct rl_node *node)
 static bool needs_heartbeats(const struct rl_node *node, quorum_time now)
 {
     const struct rl_nodes *nodes = node->nodes;
-    return node->suspect || node->jumped || node->unfit || node->kept.first || !rl_flight_is_empty(&node->flight) ||
-           (nodes->core->options.guard && !node->attest.rules.size) || rl_guard_withholds(node, now) > 0 ||
-           nodes->events->is_engaged(nodes->client);
+    return node->suspect || node->jumped || rl_guard_unfit(node) || node->kept.first ||
+           !rl_flight_is_empty(&node->flight) || (nodes->core->options.guard && !node->attest.rules.size) ||
+           rl_guard_withholds(node, now) > 0 || nodes->events->is_engaged(nodes->client);
 }
 
 /*
@@ -584,8 +560,9 @@ void rl_node_ready(struct rl_node *node)
     assert(node->state == RL_NODE_HANDSHAKE && node->handshake.steps_left == 0);
     quorum_time now = rl_now();
     struct rl_server *server = &node->server;
+    const char *unfit = rl_guard_unfit(node);
     bool restarted =
-        rl_node_was_ready(node) && server->last_run_id[0] && strcmp(server->last_run_id, server->run_id) != 0;
+        node->attempts.ready_since && server->last_run_id[0] && strcmp(server->last_run_id, server->run_id) != 0;
     bool lost_keys = restarted || node->forgot;
     memcpy(server->last_run_id, server->run_id, sizeof server->last_run_id);
     node->forgot = false;
@@ -600,8 +577,7 @@ void rl_node_ready(struct rl_node *node)
     schedule(node, quorum_time_add(now, RL_NODE_HEARTBEAT / 2 +
                                             rl_random_u64(&node->nodes->core->random) % (RL_NODE_HEARTBEAT / 2)));
     rl_log(node->nodes->core, REDLOCK_LOG_INFO, "%s: ready, %s %s%s%s", node->name,
-           server->name[0] ? server->name : "unknown server", server->version, node->unfit ? ", " : "",
-           node->unfit ? node->unfit : "");
+           server->name[0] ? server->name : "unknown server", server->version, unfit ? ", " : "", unfit ? unfit : "");
     if (node->jumped)
         rl_node_beat(node);
     const struct rl_nodes_events *events = node->nodes->events;
@@ -660,7 +636,7 @@ void rl_node_close(struct rl_node *node)
     rl_timer_stop(&node->nodes->core->timers, &node->flight.timer);
     while (node->kept.first)
         rl_request_answer(rl_requests_take(&node->kept), node, RL_ANSWER_DROPPED, 0, NULL);
-    assert(rl_flight_is_empty(&node->flight) && !node->attest.first);
+    assert(rl_flight_is_empty(&node->flight) && !node->attest.waiting.first);
     rl_attempts_end(&node->attempts);
     rl_address_wipe(node->address); /* results point to its name */
 }

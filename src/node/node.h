@@ -75,12 +75,9 @@ struct rl_stale_links {
 struct rl_facts {
     int append_only; /* 1, 0, -1 unknown */
     int snapshots;
-    uint32_t marker_nodes;
-    uint32_t marker_max_ttl_ms;
+    struct quorum_marker marker; /* as it was judged last */
     char maxmemory_policy[24];
     char append_fsync[12];
-    char marker_why[12];
-    char marker_deployment[72];
     char user[RL_USER_SIZE]; /* of the last AUTH, truncated; "default" if unnamed */
 };
 
@@ -91,8 +88,7 @@ struct rl_server {
     char last_run_id[RL_RUN_ID_SIZE]; /* when the node was last ready */
     char name[16];                    /* "redis", "valkey"; "" unknown */
     char version[24];
-    bool gets; /* it executes SET with both NX and GET: Redis 7.0 and later, and Valkey */
-    char role[16];
+    bool gets;                     /* it executes SET with both NX and GET: Redis 7.0 and later, and Valkey */
     char unfit[RL_NODE_TEXT_SIZE]; /* the error text, if the server is too old, or hides a fact */
 };
 
@@ -173,7 +169,6 @@ struct rl_node {
     bool suspect;      /* its clock or ours jumped: no verdict yet, or its marker does not say so yet */
     bool jumped;       /* the verdict: its marker must say so */
     bool forgot;       /* the node lost data while it was disconnected: renew its locks when it is ready */
-    const char *unfit; /* why its vote does not count although it replies; NULL: it counts */
     uint32_t findings; /* bits of enum redlock_finding */
     struct rl_facts facts;
     char *lacking;                           /* missing ACL rules, in RL_LACKING_SIZE bytes; NULL: never inspected */
@@ -232,19 +227,10 @@ bool rl_nodes_are_crowded(struct rl_nodes *nodes);
 quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes);
 
 /* A request can be sent now. */
-bool rl_node_is_ready(const struct rl_node *node);
-
-/* When the last reply arrived on this connection. */
-quorum_time rl_node_heard(const struct rl_node *node);
-
-/* The node was ready at least once. */
-bool rl_node_was_ready(const struct rl_node *node);
-
-/* Why the node is not ready; "" before the end of the first attempt to connect. */
-const char *rl_node_error(const struct rl_node *node);
-
-/* That reason lasts until an operator acts. */
-bool rl_node_failure_is_permanent(const struct rl_node *node);
+static inline bool rl_node_is_ready(const struct rl_node *node)
+{
+    return node->state == RL_NODE_READY;
+}
 
 /* A client that closes since `since` need not wait for the node: it has replied to all requests, or its time is over. */
 bool rl_node_is_drained(const struct rl_node *node, quorum_time since, quorum_time now);

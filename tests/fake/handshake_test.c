@@ -410,7 +410,7 @@ TEST_ROWS(three_nodes, one_server_under_two_names_has_one_vote, 2)
 static bool has_vote(unsigned node)
 {
     rl_node_beat(&scene.client->nodes->node[node]);
-    return !scene.client->nodes->node[node].unfit;
+    return !rl_guard_unfit(&scene.client->nodes->node[node]);
 }
 
 /* As when a name's wrong address is corrected. */
@@ -499,11 +499,11 @@ TEST(three_nodes, a_server_that_takes_another_names_place_has_one_vote)
     struct rl_node *nodes = scene.client->nodes->node;
     show_run_id(&nodes[0], nodes[1].server.run_id);
     ck_assert_uint_eq(nodes[0].findings & REDLOCK_FINDING_SAME_SERVER, REDLOCK_FINDING_SAME_SERVER);
-    ck_assert_ptr_nonnull(nodes[0].unfit);
+    ck_assert_ptr_nonnull(rl_guard_unfit(&nodes[0]));
     show_run_id(&nodes[1], nodes[1].server.run_id);
-    ck_assert_ptr_null(nodes[1].unfit);
+    ck_assert_ptr_null(rl_guard_unfit(&nodes[1]));
     show_run_id(&nodes[0], new_run_id);
-    ck_assert_ptr_null(nodes[0].unfit);
+    ck_assert_ptr_null(rl_guard_unfit(&nodes[0]));
 }
 
 /* The connection's ID came from the server before, and may be another client's on this one. */

@@ -397,7 +397,7 @@ static void acquire_with_held_proof(void)
     fake_server_add_rule(scene.node[DECIDER], &(struct fake_rule){.command = "GET", .count = 1, .hold = true});
     let_prove(false);
     scene_start_acquire(&answer, "stock", NULL);
-    scene_until(decider()->attest.first);
+    scene_until(decider()->attest.waiting.first);
     ck_assert(fake_server_wait_for(scene.node[DECIDER], "GET", 1, SCENE_SOON_MS));
 }
 
@@ -492,7 +492,7 @@ TEST(late, a_grant_whose_proof_is_lost_is_unreachable)
     ck_assert_uint_eq(answer.result.unreachable, 1);
     ck_assert_uint_eq(answer.result.unattested, 0);
     scene_wait_for_ready();
-    ck_assert_ptr_null(decider()->attest.first);
+    ck_assert_ptr_null(decider()->attest.waiting.first);
     assert_undos(1);
 }
 

@@ -360,10 +360,10 @@ TEST(events, renewal_that_fails_at_once_is_followed_by_the_one_that_is_due)
     rl_lease_step(held.lock->lease, &hasten);
     rl_lease_step(held.lock->lease, &hasten);
     for (unsigned i = 0; i < 5; i++)
-        scene.client->nodes->node[i].unfit = "for this test";
+        scene.client->nodes->node[i].findings |= REDLOCK_FINDING_REPLICA;
     scene_until(scene_statistics().renewals_failed == 2);
     for (unsigned i = 0; i < 5; i++)
-        scene.client->nodes->node[i].unfit = NULL;
+        scene.client->nodes->node[i].findings = 0;
 }
 
 /* The others have decided the renewal before this node's time is over. The cap is far away. */

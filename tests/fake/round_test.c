@@ -98,13 +98,13 @@ TEST(votes, a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
     scene_start_acquire(&answer, "stock", NULL);
     scene_wait_for_sent(4, SENT_SET, 1);
     scene_until(two_have_granted());
-    scene.client->nodes->node[4].unfit = "found out";
+    scene.client->nodes->node[4].findings |= REDLOCK_FINDING_REPLICA;
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), REDLOCK_HELD);
     assert_votes(2, 2, 1, 0, 0);
-    ck_assert_str_eq(answer.result.node[4].text, "found out");
+    ck_assert_str_eq(answer.result.node[4].text, "it is a replica, not a master");
     scene_assert_undone_on(4, 5);
-    scene.client->nodes->node[4].unfit = NULL;
+    scene.client->nodes->node[4].findings = 0;
 }
 
 static bool clocks_are_sampled_twice(void)

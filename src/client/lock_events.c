@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include "src/client/loop_thread.h"
-#include "src/core/event.h"
 #include "src/core/memory.h"
 #include "src/lock/lease.h"
 
@@ -31,10 +30,11 @@ static void lock_events_run(struct rl_completion *completion)
     struct rl_lock_events *events = events_of(completion);
     unsigned pending = atomic_exchange(&events->pending, 0);
     assert(pending && events->lock);
-    for (const struct rl_event *event = rl_events; event < rl_events + RL_EVENT_COUNT; event++)
-        if (pending & event->bit && !atomic_load(&events->stopped) && rl_process_is(events->thread->completions.owner))
-            events->event(events->lock, event->value,
-                          event->has_loss ? rl_lease_loss(events->lock->lease) : (int)REDLOCK_NOT_LOST,
+    for (int event = 1; event <= RL_EVENT_LAST; event++)
+        if (pending & RL_EVENT_BIT(event) && !atomic_load(&events->stopped) &&
+            rl_process_is(events->thread->completions.owner))
+            events->event(events->lock, event,
+                          event == REDLOCK_EVENT_LOST ? rl_lease_loss(events->lock->lease) : REDLOCK_NOT_LOST,
                           (int64_t)(rl_lease_validity(events->lock->lease) / QUORUM_MILLISECOND), events->arg);
 }
 
@@ -81,7 +81,7 @@ void rl_lock_events_post(redlock_lock *lock, int event, int loss, int64_t validi
         events->lock = lock;
     assert(events->lock == lock);
     rl_lock_events_ref(events);
-    if (atomic_fetch_or(&events->pending, rl_event_bit(event)) == 0)
+    if (atomic_fetch_or(&events->pending, RL_EVENT_BIT(event)) == 0)
         rl_completions_add(&events->thread->completions, &events->completion);
     else
         rl_lock_events_unref(events);

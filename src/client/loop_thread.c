@@ -1,7 +1,6 @@
 #include "src/client/loop_thread.h"
 
 #include <assert.h>
-#include <signal.h>
 
 #include "src/client/client.h"
 #include "src/client/options.h"
@@ -78,16 +77,6 @@ bool rl_loop_thread_post(redlock_client *client, struct rl_call *call)
 
 /* -------------------------------------------------------------------------------------------------------- creation */
 
-static bool loop_thread_create(struct rl_loop_thread *thread)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread->thread, NULL, loop_thread_run, thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
-}
-
 static void loop_thread_free(struct rl_loop_thread *thread)
 {
     redlock_allocator allocator = thread->allocator;
@@ -118,7 +107,7 @@ static int loop_thread_begin(redlock_client *client, struct rl_loop_thread *thre
     thread->completions.owner = client->core.owner;
     ev_set_userdata(thread->loop, thread);
     ev_set_loop_release_cb(thread->loop, loop_thread_falls_asleep, loop_thread_wakes_up);
-    if (!loop_thread_create(thread)) {
+    if (!rl_thread_start(&thread->thread, loop_thread_run, thread)) {
         rl_client_destroy(client);
         return rl_result_fail(result, REDLOCK_SYSTEM,
                               "the system refused a thread; raise the limit of processes (ulimit -u)");

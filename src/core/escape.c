@@ -9,7 +9,7 @@
 
 #define EMPTY_TOKEN "(empty)"
 
-static int hex_digit(char digit)
+int rl_hex_digit(char digit)
 {
     if (digit >= '0' && digit <= '9')
         return digit - '0';
@@ -21,9 +21,9 @@ static int hex_digit(char digit)
 /* The byte that the \xNN at the start of the text encodes; -1 if there is no such sequence. */
 static int escaped_byte(const char *text, size_t size)
 {
-    if (size < 4 || text[0] != '\\' || text[1] != 'x' || hex_digit(text[2]) < 0 || hex_digit(text[3]) < 0)
+    if (size < 4 || text[0] != '\\' || text[1] != 'x' || rl_hex_digit(text[2]) < 0 || rl_hex_digit(text[3]) < 0)
         return -1;
-    return hex_digit(text[2]) * 16 + hex_digit(text[3]);
+    return rl_hex_digit(text[2]) * 16 + rl_hex_digit(text[3]);
 }
 
 /* The size of the UTF-8 character (RFC 3629) at the start; 0 if the bytes are not valid UTF-8. */

@@ -7,6 +7,9 @@
 
 #include "redlock/redlock.h"
 
+/* -1: it is no hexadecimal digit. */
+int rl_hex_digit(char digit);
+
 /* Replaces each byte of a control character, or not of valid UTF-8, by '?': for texts from nodes, in logs and errors. */
 void rl_text_tame(char *text, size_t size);
 

@@ -1,6 +1,6 @@
 #include "src/core/process.h"
 
-#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -38,6 +38,16 @@ uint64_t rl_thread_id(void)
     if (!own_id)
         own_id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
     return own_id;
+}
+
+bool rl_thread_start(pthread_t *thread, void *(*run)(void *), void *data)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, run, data);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
 }
 
 int rl_thread_disable_cancel(void)

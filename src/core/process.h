@@ -6,6 +6,7 @@
 #ifndef RL_PROCESS_H
 #define RL_PROCESS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,6 +27,9 @@ static inline bool rl_process_is(rl_process *owner)
 
 /* The calling thread's number, from 1. It is never reused in the process; the system reuses a pthread_t. */
 uint64_t rl_thread_id(void);
+
+/* Starts a thread with all signals blocked, so that it handles none of the host program's signals. */
+bool rl_thread_start(pthread_t *thread, void *(*run)(void *), void *data);
 
 /* Defers pthread_cancel(3) of the calling thread until the returned state is restored. */
 int rl_thread_disable_cancel(void);

@@ -176,16 +176,10 @@ int rl_result_status(enum quorum_verdict verdict)
     return verdicts[verdict];
 }
 
-int rl_result_outcome(enum quorum_vote vote)
-{
-    assert(vote < QUORUM_VOTES);
-    return (int)vote;
-}
-
 void rl_result_votes(redlock_result *result, const struct quorum_tally *tally)
 {
     for (unsigned i = 0; i < tally->nodes; i++)
-        result->node[i].outcome = rl_result_outcome(quorum_tally_vote_of(tally, i));
+        result->node[i].outcome = quorum_tally_vote_of(tally, i);
 #define COUNT(name, text, field) result->field = quorum_tally_count(tally, QUORUM_##name);
     OUTCOMES(COUNT)
 #undef COUNT

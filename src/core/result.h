@@ -12,9 +12,8 @@ void rl_result_clear(redlock_result *result, unsigned nodes);
 /* Sets status and text, and returns the status. result may be NULL. */
 int rl_result_fail(redlock_result *result, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Map the rules' verdicts and votes to enum redlock_status and enum redlock_outcome. */
+/* Maps the rules' verdicts to enum redlock_status. Their votes have the values of enum redlock_outcome. */
 int rl_result_status(enum quorum_verdict verdict);
-int rl_result_outcome(enum quorum_vote vote);
 
 /* Sets the result's number of votes per class, and each node's outcome. */
 void rl_result_votes(redlock_result *result, const struct quorum_tally *tally);

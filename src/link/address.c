@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "quorum/witness.h"
+#include "src/core/escape.h"
 #include "src/core/memory.h"
 
 #define LIST_MAX        65536
@@ -113,14 +114,6 @@ static bool number(struct span span, uint64_t least, uint64_t most, uint64_t *va
     return *value >= least && *value <= most;
 }
 
-static int hexadecimal(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    digit = (char)(digit | 0x20);
-    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 /* Percent-decodes into a C string. The error never quotes the input, which may be a password. */
 static bool decoded(struct parser *parser, struct span span, char *out, size_t size, const char *what)
 {
@@ -128,8 +121,8 @@ static bool decoded(struct parser *parser, struct span span, char *out, size_t s
     for (size_t i = 0; i < span.size; i++) {
         int byte = (unsigned char)span.at[i];
         if (byte == '%') {
-            int high = i + 2 < span.size ? hexadecimal(span.at[i + 1]) : -1;
-            int low = high < 0 ? -1 : hexadecimal(span.at[i + 2]);
+            int high = i + 2 < span.size ? rl_hex_digit(span.at[i + 1]) : -1;
+            int low = high < 0 ? -1 : rl_hex_digit(span.at[i + 2]);
             if (low < 0)
                 return wrong(parser, "a %% in the %s is not followed by two hexadecimal digits; write %%25 for a %%",
                              what);
@@ -473,53 +466,31 @@ static bool is_new_node(struct parser *parser, const struct rl_address *addresse
     return true;
 }
 
-/* The servers of a cluster are separated by commas, too. They end behind a '/' or a '?', and before the next node that
- * has a scheme, or is a path. */
-static bool cut_cluster(struct span *rest, struct span node, struct span *text)
+/* The witnesses of a node are separated by commas, too. With Sentinels the node ends behind their '/'; servers of a
+ * cluster end behind a '/' or a '?', and before the next node that has a scheme, or is a path. */
+static bool cut_node(struct span *rest, struct span *text)
 {
-    const char *end = node.at + node.size, *at = node.at, *next = memmem(node.at, node.size, "://", 3);
-    struct span own = {node.at, next ? (size_t)(next - node.at) : node.size}, credentials;
-    const char *last = next ? memrchr(own.at, ',', own.size) : NULL; /* in front of the next scheme */
-    own.size = last ? (size_t)(last - own.at) : own.size;
+    bool tls, ends = false;
+    struct span node = trimmed(*rest), credentials;
+    enum kind kind = take_scheme(&node, &tls);
+    if (kind != SENTINEL && kind != CLUSTER)
+        return cut(rest, ',', text);
+    const char *at = node.at, *end = at + node.size, *next = memmem(at, node.size, "://", 3);
+    struct span own = {at, next ? (size_t)(next - at) : node.size};
+    const char *comma = next && kind == CLUSTER ? memrchr(at, ',', own.size) : NULL; /* in front of the next scheme */
+    own.size = comma ? (size_t)(comma - at) : own.size;
+    /* A password may have a '/'; the '@' of another node follows its scheme. */
     if (cut_last(&own, '@', &credentials))
         at = own.at;
-    bool ends = false;
-    for (; at < (last ? last : end); at++) {
-        if (*at == ',' && (ends || (at + 1 < end && at[1] == '/')))
+    for (; at < (comma ? comma : end); at++) {
+        if (*at == ',' && (ends || (kind == CLUSTER && at + 1 < end && at[1] == '/')))
             break;
-        ends = ends || *at == '/' || *at == '?';
+        ends = ends || *at == '/' || (*at == '?' && kind == CLUSTER);
     }
     if (at == end)
         return false;
     *text = (struct span){rest->at, (size_t)(at - rest->at)};
     *rest = (struct span){at + 1, (size_t)(end - at - 1)};
-    return true;
-}
-
-/* The Sentinels of a node are separated by commas, too: the node ends behind their '/'. */
-static bool cut_node(struct span *rest, struct span *text)
-{
-    bool tls;
-    struct span node = trimmed(*rest), sentinels, name;
-    const char *start = rest->at;
-    enum kind kind = take_scheme(&node, &tls);
-    if (kind == CLUSTER)
-        return cut_cluster(rest, node, text);
-    if (kind != SENTINEL)
-        return cut(rest, ',', text);
-    /* A password may have a '/'; the '@' of another node follows its scheme. */
-    const char *next = memmem(node.at, node.size, "://", 3);
-    struct span own = {node.at, next ? (size_t)(next - node.at) : node.size}, credentials;
-    if (cut_last(&own, '@', &credentials)) {
-        node.size -= (size_t)(own.at - node.at);
-        node.at = own.at;
-    }
-    if (!cut(&node, '/', &sentinels))
-        return cut(rest, ',', text);
-    if (!cut(&node, ',', &name))
-        return false;
-    *text = (struct span){start, (size_t)(name.at + name.size - start)};
-    *rest = node;
     return true;
 }
 

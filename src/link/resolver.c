@@ -2,12 +2,12 @@
 
 #include <assert.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "src/core/process.h"
 
 bool rl_resolver_is_numeric(const char *host)
 {
@@ -47,23 +47,6 @@ static void *resolve(void *data)
     return NULL;
 }
 
-/* Starts a detached thread with all signals blocked, so that it handles none of the host program's signals. */
-static bool start_thread(void *(*run)(void *), void *data)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, run, data);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error == 0;
-}
-
 struct rl_resolution *rl_resolver_start(const char *host, struct rl_wakeup *wakeup)
 {
     struct rl_resolution *resolution = calloc(1, sizeof *resolution);
@@ -73,8 +56,11 @@ struct rl_resolution *rl_resolver_start(const char *host, struct rl_wakeup *wake
     atomic_init(&resolution->done, false);
     resolution->wakeup = rl_wakeup_ref(wakeup);
     snprintf(resolution->host, sizeof resolution->host, "%s", host);
-    if (start_thread(resolve, resolution))
+    pthread_t thread;
+    if (rl_thread_start(&thread, resolve, resolution)) {
+        pthread_detach(thread);
         return resolution;
+    }
     rl_resolver_unref(resolution);
     rl_resolver_unref(resolution);
     return NULL;

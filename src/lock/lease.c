@@ -10,7 +10,6 @@
 
 #include "src/core/clock.h"
 #include "src/core/escape.h"
-#include "src/core/event.h"
 #include "src/core/memory.h"
 #include "src/core/wall.h"
 #include "src/lock/locks.h"
@@ -285,8 +284,8 @@ void rl_lease_end_handle(redlock_lock *lock)
 static void notice(struct rl_lease *lease, int event)
 {
     for (redlock_lock *handle = lease->handles.all; handle; handle = handle->next)
-        handle->pending |= rl_event_bit(event);
-    rl_leases_notice(lease, rl_event_bit(event));
+        handle->pending |= RL_EVENT_BIT(event);
+    rl_leases_notice(lease, RL_EVENT_BIT(event));
 }
 
 void rl_lease_give(redlock_lock *lock)

@@ -18,6 +18,10 @@ struct rl_locks;
 struct rl_lease;
 struct rl_watch;
 
+/* An event of a lock in a set of events. They are reported in the order of their values. */
+#define RL_EVENT_BIT(event) (1u << (event))
+#define RL_EVENT_LAST       REDLOCK_EVENT_LOST
+
 /* Whether the acquire's callback gets the handle. A close recalls those that are on their way. */
 enum rl_delivery { RL_ON_ITS_WAY, RL_DELIVERED, RL_RECALLED };
 

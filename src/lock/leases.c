@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "src/core/clock.h"
-#include "src/core/event.h"
 #include "src/core/memory.h"
 #include "src/lock/locks.h"
 
@@ -210,23 +209,23 @@ void rl_leases_notice(struct rl_lease *lease, unsigned notices)
     leases->noticed_last = lease;
 }
 
-static redlock_lock *next_to_notify(const struct rl_lease *lease, const struct rl_event *event)
+static redlock_lock *next_to_notify(const struct rl_lease *lease, int event)
 {
     redlock_lock *handle = lease->handles.all;
-    while (handle && !(handle->given && handle->pending & event->bit))
+    while (handle && !(handle->given && handle->pending & RL_EVENT_BIT(event)))
         handle = handle->next;
     return handle;
 }
 
 /* A callback may release handles and create new ones, so the search restarts after each; and fork, and return in the
  * child. */
-static void report_event(struct rl_lease *lease, const struct rl_event *event)
+static void report_event(struct rl_lease *lease, int event)
 {
     redlock_lock *handle;
     while (rl_process_is(lease->locks->core->owner) && (handle = next_to_notify(lease, event)) != NULL) {
-        handle->pending &= ~event->bit;
-        if (handle->event)
-            handle->event(handle, event->value, event->has_loss ? atomic_load(&lease->loss) : (int)REDLOCK_NOT_LOST,
+        handle->pending &= ~RL_EVENT_BIT(event);
+        if (handle->event) /* a warning has no loss, even if the lock has been lost since */
+            handle->event(handle, event, event == REDLOCK_EVENT_LOST ? atomic_load(&lease->loss) : REDLOCK_NOT_LOST,
                           (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND), handle->event_arg);
     }
 }
@@ -240,8 +239,8 @@ void rl_leases_notify(struct rl_locks *locks)
         assert(notices); /* otherwise it would not be in the list */
         leases->noticed = lease->links.next_noticed;
         lease->handles.notices = 0;
-        for (const struct rl_event *event = rl_events; event < rl_events + RL_EVENT_COUNT; event++)
-            if (notices & event->bit)
+        for (int event = 1; event <= RL_EVENT_LAST; event++)
+            if (notices & RL_EVENT_BIT(event))
                 report_event(lease, event);
         rl_lease_unref(lease);
     }

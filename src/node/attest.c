@@ -133,7 +133,7 @@ static bool send_all(struct rl_node *node, struct rl_proof *proof, enum quorum_a
     strcpy(proof->evicted, needs.evicted ? "" : "-");
     for (unsigned part = 0; part < PARTS; part++) {
         const struct rl_text *command = &node->nodes->proofs->command[part];
-        if (needed[part] && !rl_node_send_own(node, &proof->request[part], command->bytes, command->size, now))
+        if (needed[part] && !rl_flight_send(&node->flight, &proof->request[part], command->bytes, command->size, now))
             return false;
         proof->pending += needed[part];
     }

@@ -72,7 +72,8 @@ void rl_flight_begin(struct rl_flight *flight);
 /* The node is ready after `took`: from now on round trips count. */
 void rl_flight_measure(struct rl_flight *flight, quorum_duration took);
 
-/* false: the link does not accept it, and answered() will not be called. */
+/* Sends a request, at once or when the window has room. now: the time before the first node was sent it. false: the link
+ * does not accept it, and answered() will not be called. */
 bool rl_flight_send(struct rl_flight *flight, struct rl_request *request, const char *bytes, size_t size,
                     quorum_time now);
 

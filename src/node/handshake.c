@@ -281,7 +281,7 @@ static bool ask(struct rl_node *node, enum rl_handshake_step step, struct rl_com
     struct rl_request *request = &node->handshake.steps[step];
     request->sender = &sender;
     bool sent =
-        rl_command_format(command) && rl_node_send_own(node, request, command->bytes, command->length, rl_now());
+        rl_command_format(command) && rl_flight_send(&node->flight, request, command->bytes, command->length, rl_now());
     node->handshake.steps_left += sent;
     return sent;
 }
@@ -380,7 +380,7 @@ static void kill_link(struct rl_node *node, unsigned link)
     struct rl_command command;
     node->handshake.kill[link].sender = &sender;
     if (rl_command_words(&command, "CLIENT", "KILL", "ID", id, NULL))
-        rl_node_send_own(node, &node->handshake.kill[link], command.bytes, command.length, rl_now());
+        rl_flight_send(&node->flight, &node->handshake.kill[link], command.bytes, command.length, rl_now());
     rl_command_free(&command);
 }
 

@@ -52,17 +52,11 @@ quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes)
     return longest;
 }
 
-bool rl_node_send_own(struct rl_node *node, struct rl_request *request, const char *bytes, size_t size, quorum_time now)
-{
-    assert(bytes);
-    return rl_flight_send(&node->flight, request, bytes, size, now);
-}
-
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command, quorum_time now)
 {
     if (node->link.rests)
         end_idleness(node, now);
-    return rl_node_send_own(node, request, command->bytes, command->length, now);
+    return rl_flight_send(&node->flight, request, command->bytes, command->length, now);
 }
 
 void rl_node_keep(struct rl_node *node, struct rl_request *request)
@@ -431,7 +425,7 @@ static bool send_heartbeat(struct rl_node *node)
         return judged && !node->jumped ? rl_attest_beat(node) : read_anew(node);
     struct rl_command command;
     bool sent = rl_command_words(&command, "TIME", NULL) &&
-                rl_node_send_own(node, &heartbeat->request, command.bytes, command.length, now);
+                rl_flight_send(&node->flight, &heartbeat->request, command.bytes, command.length, now);
     rl_command_free(&command);
     return sent;
 }

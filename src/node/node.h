@@ -209,13 +209,9 @@ bool rl_node_has_unread_replies(const struct rl_node *node);
 /* The node can renew locks; it may, even where it may not grant new ones. */
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
 
-/* Sends a formatted command, at once or when the node's window has room. now: the time before the first node was sent
- * this command. false: the connection does not accept it, and answered() will not be called. */
+/* Sends a formatted command of the floors above, which shows that the client uses the node; otherwise as
+ * rl_flight_send(). */
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command, quorum_time now);
-
-/* The same for a request of this floor: it does not show that the client uses the node. */
-bool rl_node_send_own(struct rl_node *node, struct rl_request *request, const char *bytes, size_t size,
-                      quorum_time now);
 
 /* The node's reply timeout, by its measured round trip. */
 quorum_duration rl_node_timeout(const struct rl_node *node);

@@ -4,14 +4,14 @@
 #
 # Usage: scripts/mutants.sh [--build DIRECTORY] [--jobs N] [--only TEXT] [--quick]
 #        scripts/mutants.sh [--build DIRECTORY] [--jobs N] --generated N [--seed S] [--seconds N] [PATH]
-#   --build DIRECTORY  a build that is there already; without it build/release is made
+#   --build DIRECTORY  a build that is there already; without it build/release is made, or build/coverage for --generated
 #   --jobs N           N at a time (default: one per processor)
 #   --only TEXT        those whose names contain this
 #   --quick            of the bugs that need named tests, only whether they still fit the source and compile
 #   --generated N      instead of the list, N mutants of the C files below PATH (default: src), a random sample of those that universalmutator makes (it
 #                      is installed for this run, in a temporary directory). Survivors are printed with their text; status 0: none
 #   --seed S           draws the same sample again (default: a random one, which is printed)
-#   --seconds N        leaves out the tests that take longer than this
+#   --seconds N        runs the quickest of a mutant's tests, together no longer than this; the others are left out
 #
 # The bugs are in tests/simulation/mutants.txt; one that does not fit the source any more is an error. The last line is 'planted N caught N'.
 # Exit status 0 when every one was caught.
@@ -50,6 +50,9 @@ if [ -n "$generated" ]; then
   if [[ ! $path =~ ^(quorum|src|cli)(/|$) ]] || [[ -z $(find "$path" -name '*.c' 2>/dev/null) ]]; then
     options_refuse "'$path' has no code to change: PATH is a .c file of quorum, src or cli, or a directory that has some."
   fi
+  if [ -n "$build" ] && ! grep -qsE '^REDLOCK_COVERAGE:BOOL=(ON|1)$' "$build/CMakeCache.txt"; then
+    options_refuse "--build: '$build' counts no lines; --generated wants a build of the preset 'coverage'."
+  fi
   if ! { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install --quiet universalmutator==1.14.1; } >"$work/log" 2>&1; then
     cat "$work/log" >&2
     options_refuse "cannot install universalmutator; --generated needs python3-venv and access to PyPI."
@@ -57,8 +60,10 @@ if [ -n "$generated" ]; then
 fi
 
 if [ -z "$build" ]; then
-  build=$root/build/release
-  { cmake --preset release && { [ -n "$generated" ] || cmake --build --preset release --parallel "$jobs"; }; } >"$work/log" 2>&1 || {
+  preset=${generated:+coverage}
+  preset=${preset:-release}
+  build=$root/build/$preset
+  { cmake --preset "$preset" && { [ -n "$generated" ] || cmake --build --preset release --parallel "$jobs"; }; } >"$work/log" 2>&1 || {
     cat "$work/log" >&2
     exit 2
   }

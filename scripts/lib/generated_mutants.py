@@ -1,15 +1,19 @@
 """
-Samples mutants of the C files below PATH and runs the build's tests on each: scripts/mutants.sh --generated.
+Samples mutants of the C files below PATH and runs the tests that reach each: scripts/mutants.sh --generated.
 
 The mutants are those of universalmutator (its rules for C), which knows nothing of these tests. They are compiled and linked in the work directory with
-the build's own commands; the tree is only read. A sampled mutant that does not compile is replaced by the next one; one whose object code is that of
-the original changes nothing. The tests are those that ctest lists, and link the file: first those that tests/simulation/mutants.txt names for the file or
-that bear its name, then the others, the ones without servers first. A test counts only if it passes without a mutant, and a failure only if it
-repeats.
+the commands of the build 'coverage'; the tree is only read. A sampled mutant that does not compile is replaced by the next one; one whose object code is
+that of the original changes nothing.
+
+The tests are those that ctest lists, and link the file. Each runs once without a mutant, alone (TEST_ONLY, tests/support/test.h), so that gcov can say
+which lines it reaches; the counters and the test's time stay in the build's directory 'reached' until its program is built anew. A mutant is judged by
+the tests that reach its line, the quicker ones and those that caught other mutants of the file first. A failure counts only if it repeats, and if the
+test still passes without the mutant.
 """
 import argparse
 import collections
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -26,10 +30,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 from universalmutator import mutator
 
-Test = collections.namedtuple('Test', 'name target arguments environment labels')
-baselines, locks = {}, collections.defaultdict(threading.Lock)
-catches = collections.Counter() # of each (file, name of a test)
+Reached = collections.namedtuple('Reached', 'functions lines tests') # of one file; the tests: which lines each reaches
+locks, catches = collections.defaultdict(threading.Lock), collections.Counter() # catches: of each (file, name of a test)
 ninja_lock = threading.Lock()
+
+
+@dataclasses.dataclass(eq=False)
+class Test:
+    name: str
+    target: str
+    arguments: list
+    environment: dict
+    labels: list
+    seconds: float = 0 # without a mutant; 0 or less: it cannot judge
 
 
 def run(command, seconds=600, environment=None, cwd=None, report=None):
@@ -116,49 +129,92 @@ def sample(path):
 # --- Tests ---
 
 
-def tests_of_build():
-    """ctest leaves out the command of a program that is not built: a Check program is built when it is first needed, the simulator at once."""
-    ninja('tests/simulation/sim')
+def in_build(target):
+    return os.path.join(options.build, target)
+
+
+def tests_of_build(files):
+    """Builds the programs that link these files. Each of the tests in a program is one of its own; a run of the simulator is one, too."""
     listed = json.loads(subprocess.run(['ctest', '--test-dir', options.build, '--show-only=json-v1'], stdout=subprocess.PIPE, text=True, check=True).stdout)
     targets = set(re.findall(r'^(tests/test_\w+):', ninja('-t', 'targets', 'all').stdout, re.MULTILINE))
-    tests = []
+    programs = []
     for test in listed['tests']:
         properties = {each['name']: each['value'] for each in test['properties']}
         labels, name, command = properties.get('LABELS', []), test['name'], test.get('command', [''])
         target = f'tests/test_{name}' if f'tests/test_{name}' in targets else os.path.relpath(command[0] or '/', options.build)
         if target in targets | {'tests/simulation/sim'} and not {'nofork', 'timing', 'neighbour'} & set(labels):
-            environment = dict(each.split('=', 1) for each in properties.get('ENVIRONMENT', []))
-            tests.append(Test(name, target, command[1:], {**environment, 'CK_FORK': 'yes', 'CK_TIMEOUT_MULTIPLIER': '1'}, labels))
+            programs.append(Test(name, target, command[1:], dict(each.split('=', 1) for each in properties.get('ENVIRONMENT', [])), labels))
+    programs = [each for each in programs if any(links(each, file) for file in files)]
+    built = ninja(*{each.target for each in programs}, *(['cli/redlock'] if any('cli' in each.labels for each in programs) else []))
+    if built.returncode != 0:
+        sys.exit(built.stdout)
+    tests = []
+    for each in programs:
+        names = re.findall('^test (.*)', run([in_build(each.target)], 60, {'TEST_ONLY': ''})[1], re.MULTILINE) if each.target in targets else []
+        tests += [dataclasses.replace(each, name=f'{each.name}.{name}', environment={**each.environment, 'TEST_ONLY': name}) for name in names] or [each]
     return tests
 
 
-def named_for(file):
-    names, at = set(), ''
-    with open('tests/simulation/mutants.txt', encoding='utf-8') as bugs:
-        for line in bugs:
-            if line.startswith('@ '):
-                at = line[2:].strip()
-            elif line.startswith('= ') and at == file:
-                names |= {name.split(':')[0] for name in line[2:].split()}
-    return names
+def links(test, file):
+    if 'cli' in test.labels and 'servers' in test.labels: # they run the command, which uses libredlock.so
+        return file.startswith('cli/')
+    command = command_of(test.target)
+    return f'/{file}.o' in command or object_of(file) in command or (not file.startswith('cli/') and 'src/libredlock.a' in command)
 
 
-def tests_for(file, tests):
-    """The tests that the file is a part of: the nearest first, then those that caught its other mutants."""
-    stem, named = os.path.basename(file)[:-2], named_for(file)
+def record(test):
+    """Runs the test without a mutant and keeps its counters and how many seconds it took (less than 0: longer than that bound; 0: it fails), unless that
+    was done since its program was built."""
+    directory, bound = in_build(f'reached/{test.name}'), options.seconds or 900
+    kept = pathlib.Path(directory, 'seconds')
+    programs = [in_build(test.target), *([in_build('cli/redlock')] if 'cli' in test.labels else [])]
+    if kept.exists() and all(os.path.getmtime(each) <= kept.stat().st_mtime for each in programs):
+        test.seconds = float(kept.read_text(encoding='utf-8'))
+        if test.seconds >= 0 or -test.seconds >= bound:
+            return
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    begin, counters = time.monotonic(), {'GCOV_PREFIX': directory, 'GCOV_PREFIX_STRIP': str(options.build.count('/'))}
+    status, output = run([in_build(test.target), *test.arguments], bound, {**test.environment, **counters})
+    test.seconds = -bound if status is None else 0 if status else time.monotonic() - begin
+    if status not in (0, 77):
+        why = f'takes longer than {bound} s' if status is None else f'fails without a mutant: {"".join(output.splitlines()[-1:])}'
+        print(f'left out: {test.name} {why}', flush=True)
+    kept.write_text(str(test.seconds), encoding='utf-8')
 
-    def links(test):
-        if file.startswith('cli/') and 'cli' in test.labels and 'servers' in test.labels:
-            return True
-        command = command_of(test.target)
-        return f'/{file}.o' in command or object_of(file) in command or (not file.startswith('cli/') and 'src/libredlock.a' in command)
 
-    def distance(test):
-        near = test.name in named, *(re.search(rf'(^|_){word}($|_)', test.name) is not None for word in (stem, stem.split('_')[0]))
-        slow = [label in test.labels for label in ('exhaustive', 'servers', 'timed', 'simulation')]
-        return [not any(near), not near[0], -catches[file, test.name], not near[1], *slow, baselines.get(test.name) or 0]
+def reached(file, known={}):
+    """What gcov says of the file, in whichever objects it is compiled."""
+    with locks[file]:
+        if file not in known:
+            counters, lines, functions, tests = {}, set(), [], collections.defaultdict(set)
+            for test in (test for test in all_tests if test.seconds > 0 and links(test, file)):
+                objects = [object_of(file), *re.findall(rf'\S*/{re.escape(file)}\.o(?= )', command_of(test.target)), *objects_including(test.target, file)]
+                for each in {each[:-2] for each in objects}:
+                    counter = in_build(f'reached/{test.name}/{each}.gcda')
+                    if os.path.exists(counter):
+                        counters[counter] = test
+                        if not os.path.exists(f'{counter[:-4]}gcno'):
+                            os.symlink(in_build(f'{each}.gcno'), f'{counter[:-4]}gcno')
+            command = ['gcov', '--json-format', '--stdout', *counters] if counters else ['true']
+            for data in map(json.loads, subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()):
+                for about in (about for about in data['files'] if os.path.relpath(about['file']) == file):
+                    functions += [(each['start_line'], each['end_line']) for each in about['functions']]
+                    lines |= {each['line_number'] for each in about['lines']}
+                    tests[counters[data['data_file']]] |= {each['line_number'] for each in about['lines'] if each['count'] > 0}
+            known[file] = Reached(set(functions), sorted(lines), tests)
+        return known[file]
 
-    return sorted((test for test in tests if links(test)), key=distance)
+
+def tests_for(file, line):
+    """Those that reach the line; of a table, and in cli/, where a child that ends by a signal leaves no counters, those that reach the file."""
+    known = reached(file)
+    start = max((start for start, end in known.functions if start <= line <= end), default=None)
+    at = start and max((each for each in known.lines if start <= each <= line), default=start)
+    found = [test for test, lines in known.tests.items() if lines and (not at or at in lines)]
+    if not found and file.startswith('cli/'):
+        found = [test for test, lines in known.tests.items() if lines]
+    return sorted(found, key=lambda test: test.seconds / (1 + 4 * catches[file, test.name]))
 
 
 def object_of(file):
@@ -166,19 +222,6 @@ def object_of(file):
     return {'quorum': f'quorum/CMakeFiles/redlock_quorum.dir/{name}.o',
             'src': f'src/CMakeFiles/redlock_core.dir/{name}.o',
             'cli': f'cli/CMakeFiles/redlock_command{"" if name == "main.c" else "_parts"}.dir/{name}.o'}[folder]
-
-
-def passes_without(test):
-    """How many seconds the test takes without a mutant; None: it fails. It is built and run once, when a mutant first needs it."""
-    with locks[test.name]:
-        if test.name not in baselines:
-            ninja(test.target, *(['cli/redlock'] if 'cli' in test.labels else []))
-            begin = time.monotonic()
-            status, output = run([os.path.join(options.build, test.target), *test.arguments], 900, test.environment)
-            baselines[test.name] = time.monotonic() - begin if status == 0 else None
-            if status not in (0, 77):
-                print(f'left out: {test.name} fails without a mutant: {"".join(output.splitlines()[-1:])}', flush=True)
-        return baselines[test.name]
 
 
 # --- One mutant ---
@@ -190,23 +233,32 @@ def compile_text(file, text, directory, name):
     with open(source, 'w', encoding='utf-8') as out:
         out.write(text)
     words = shlex.split(command_of(object_of(file)))
-    quick = ['-O1', '-g0', '-Wno-format-truncation', '-Wno-maybe-uninitialized'] # two warnings that differ by the optimisation
-    words = words[:words.index('-MD')] + [*quick, f'-ffile-prefix-map={directory}=.', '-iquote', os.path.dirname(os.path.abspath(file)),
-                                          '-o', object_file, '-c', source]
+    words = [word for word in words[:words.index('-MD')] if word not in ('--coverage', '-fprofile-update=atomic')]
+    words += ['-O1', '-g0', '-Wno-format-truncation', '-Wno-maybe-uninitialized'] # two warnings that differ by the optimisation
+    words += [f'-ffile-prefix-map={directory}=.', '-iquote', os.path.dirname(os.path.abspath(file)), '-o', object_file, '-c', source]
     return object_file if run(words, 120)[0] == 0 else None
 
 
-def compile_including(target, file, directory):
-    """A test that includes the file runs the source, not the library's object. Returns the test's object and that with the mutant."""
+def objects_including(target, file):
+    """The objects of a test that includes the file: it runs the source, not the library's object."""
     for own in re.findall(r'\S*\.dir/\w+_test\.c\.o(?= )', command_of(target)):
-        source = re.sub(r'CMakeFiles/\w+\.dir/(\w+\.c)\.o', r'\1', own)
-        if f'#include "{file}"' in pathlib.Path(source).read_text(encoding='utf-8'):
-            tree, mutant = os.path.join(directory, 'own'), os.path.join(directory, 'own.o')
-            os.makedirs(os.path.join(tree, os.path.dirname(file)), exist_ok=True)
-            shutil.copy(os.path.join(directory, 'source.c'), os.path.join(tree, file))
-            words = shlex.split(command_of(own))
-            words = words[:words.index('-MD')] + ['-w', '-iquote', tree, '-o', mutant, '-c', os.path.abspath(source)]
-            return (own, mutant) if run(words, 120)[0] == 0 else (own, '')
+        if f'#include "{file}"' in pathlib.Path(source_of(own)).read_text(encoding='utf-8'):
+            yield own
+
+
+def source_of(own):
+    return re.sub(r'CMakeFiles/\w+\.dir/(\w+\.c)\.o', r'\1', own)
+
+
+def compile_including(target, file, directory):
+    """Returns the object of a test that includes the file, and that with the mutant."""
+    for own in objects_including(target, file):
+        tree, mutant = os.path.join(directory, 'own'), os.path.join(directory, 'own.o')
+        os.makedirs(os.path.join(tree, os.path.dirname(file)), exist_ok=True)
+        shutil.copy(os.path.join(directory, 'source.c'), os.path.join(tree, file))
+        words = shlex.split(command_of(own))
+        words = words[:words.index('-MD')] + ['-w', '-iquote', tree, '-o', mutant, '-c', os.path.abspath(source_of(own))]
+        return (own, mutant) if run(words, 120)[0] == 0 else (own, '')
     return None, None
 
 
@@ -222,27 +274,20 @@ def link(target, file, mutant, directory):
     return program if replaced != command and run(replaced, 300)[0] == 0 else None # a changed name, for one
 
 
-def fails(test, program, seconds, directory):
-    """A failure that repeats, and that the test without the mutant does not have now. Of a failed case only this case runs again."""
-    environment, report = dict(test.environment), os.path.join(directory, 'report')
-    if 'cli' in test.labels:
-        environment['REDLOCK_TEST_PROGRAM'] = os.path.join(directory, 'redlock')
-    status, output = run([program, *test.arguments], seconds, environment, report=report)
-    if status in (0, 77):
-        return False
-    case = re.search(r'^not ok [^:]*:(\w+):|^\S+:\d+:[FE]:(\w+):', output, re.MULTILINE)
-    if case:
-        environment['CK_RUN_CASE'] = case.group(1) or case.group(2)
-    if run([program, *test.arguments], seconds, environment, report=report)[0] in (0, 77):
-        return False
-    if 'unit' in test.labels and status is not None and 'timeout expired' not in output:
-        return True
-    environment.pop('REDLOCK_TEST_PROGRAM', None) # the machine may be too busy for it
-    return run([os.path.join(options.build, test.target), *test.arguments], seconds, environment, report=report)[0] == 0
+def fails(test, program, directory):
+    """A failure that repeats, and that the test without the mutant does not have now: the machine may be too busy for it."""
+    seconds, report = 10 + 4 * test.seconds, os.path.join(directory, 'report')
+    environment = {**test.environment, 'CK_DEFAULT_TIMEOUT': str(seconds), 'CK_TIMEOUT_MULTIPLIER': '1', 'GCOV_PREFIX': directory}
+    ours = {**environment, 'REDLOCK_TEST_PROGRAM': os.path.join(directory, 'redlock')} if 'cli' in test.labels else environment
+
+    def passes(program, environment):
+        return run([program, *test.arguments], seconds, environment, report=report)[0] in (0, 77)
+
+    return not passes(program, ours) and ('unit' in test.labels or passes(in_build(test.target), environment)) and not passes(program, ours)
 
 
 def judge(file, line, new, directory, equivalent):
-    """What became of the mutant: 'no object', 'no test', 'same code', 'equivalent: ' why, 'survived' or 'caught by ' a test."""
+    """What became of the mutant: 'no object', 'same code', 'equivalent: ' why, 'caught by ' a test or 'survived: ' what."""
     with open(file, encoding='utf-8') as source:
         lines = source.readlines()
     original = os.path.join(options.work, f'{file.replace("/", "_")}.o')
@@ -259,22 +304,22 @@ def judge(file, line, new, directory, equivalent):
         return f'equivalent: {equivalent}'
     if file.startswith('cli/') and not link('cli/redlock', file, mutant, directory):
         return 'no object'
-    judges = tests_for(file, all_tests)
-    if not any(passes_without(test) is not None for test in judges):
-        return 'no test'
+    judges, left, programs = tests_for(file, line), options.seconds or float('inf'), {}
+    if not judges:
+        return 'survived: no test reaches the line'
     for test in judges:
-        seconds = passes_without(test)
-        if seconds is None or (options.seconds and seconds > options.seconds):
-            continue
-        program = os.path.join(options.build, test.target)
-        if not (file.startswith('cli/') and 'servers' in test.labels):
-            program = link(test.target, file, mutant, directory)
-        if not program:
+        left -= test.seconds
+        if left < 0:
+            return f'survived: {judges.index(test)} of the {len(judges)} tests that reach it'
+        if test.target not in programs:
+            at_command = file.startswith('cli/') and 'servers' in test.labels
+            programs[test.target] = in_build(test.target) if at_command else link(test.target, file, mutant, directory)
+        if not programs[test.target]:
             return 'no object'
-        if fails(test, program, 30 + 3 * seconds, directory):
+        if fails(test, programs[test.target], directory):
             catches[file, test.name] += 1
             return f'caught by {test.name}'
-    return 'survived'
+    return f'survived: all {len(judges)} tests that reach it'
 
 
 def judge_apart(candidate):
@@ -296,7 +341,11 @@ for option, kind in ('build', str), ('work', str), ('jobs', int), ('generated', 
 options = parser.parse_args()
 candidates = collections.deque(sample(options.path))
 known_equivalents = equivalents()
-all_tests = tests_of_build()
+all_tests = tests_of_build({file for file, _, _ in candidates})
+with ThreadPoolExecutor(options.jobs) as pool:
+    list(pool.map(record, all_tests))
+if not any(test.seconds > 0 for test in all_tests):
+    sys.exit('scripts/mutants.sh: no test of the build links this file and passes without a mutant.')
 
 counts, lock = collections.Counter(), threading.Lock()
 
@@ -305,7 +354,7 @@ def work():
     """Judges one candidate after the other, until there are as many as were wanted."""
     while True:
         with lock:
-            if counts['begun'] >= options.generated or not candidates or counts['no test']:
+            if counts['begun'] >= options.generated or not candidates:
                 return
             counts['begun'] += 1
             candidate = candidates.popleft()
@@ -322,9 +371,6 @@ def work():
 with ThreadPoolExecutor(options.jobs) as pool:
     for each in [pool.submit(work) for _ in range(options.jobs)]:
         each.result()
-if counts['no test']:
-    print('scripts/mutants.sh: no test of the build links this file and passes without a mutant.', file=sys.stderr)
-    sys.exit(2)
 kinds = ' '.join(f'{kind} {counts[kind]}' for kind in ('caught', 'same code', 'equivalent', 'survived'))
 print(f'\nseed {options.seed}, {options.path}: generated {counts["begun"]} {kinds}')
 sys.exit(1 if counts['survived'] else 0)

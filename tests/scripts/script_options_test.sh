@@ -35,6 +35,7 @@ says "'--no-such-option' is not understood" walk.sh --no-such-option
 says "'--no-such-option' is not understood" demo.sh --no-such-option 5
 says "want a number from 1 on" mutants.sh --generated 0
 says "'docs' has no code to change" mutants.sh --generated 1 docs
+says "counts no lines" mutants.sh --generated 1 --build docs src/lock
 says "'--items' needs a value" demo.sh --items
 says BUILDING demo.sh --items 5 --kill 'kill -KILL 1' --sellers=3
 for option in $("$sim" --help | grep -oE -- '--[a-z]+( [A-Z])?' | sed 's/ [A-Z]$/=1/' | sort -u); do

@@ -146,7 +146,7 @@ TEST_ROWS(fixtures, a_failure_without_forks_is_printed_however_the_program_ends,
 {
     char program[512] = "", output[8192];
     ck_assert_int_gt(readlink("/proc/self/exe", program, sizeof program - 1), 0);
-    char *command = fixture_text("FIXTURE_FAILS='%s' CK_RUN_CASE=failing CK_FORK=no '%s' 2>&1", ends[_i].name, program);
+    char *command = fixture_text("FIXTURE_FAILS='%s' TEST_ONLY=fails CK_FORK=no '%s' 2>&1", ends[_i].name, program);
     FILE *run = popen(command, "re");
     ck_assert_ptr_nonnull(run);
     output[fread(output, 1, sizeof output - 1, run)] = '\0';

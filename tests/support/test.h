@@ -16,6 +16,9 @@
  *
  * TEST_LONG_ROWS is for rows that take seconds: in a run without forks, which looks only for the effects of earlier tests
  * on later ones, the first row alone runs.
+ *
+ * With TEST_ONLY=NAME in the environment the program runs this test alone; if it is empty, the program prints the names of
+ * its tests and runs none.
  */
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
@@ -71,8 +74,13 @@ static inline void test_register(struct test *test)
 static inline Suite *registered_suite(const char *name)
 {
     Suite *suite = suite_create(name);
+    const char *only = getenv("TEST_ONLY");
     for (struct test *test = registered_tests; test; test = test->next) {
         struct test_case *of = test->of;
+        if (only && !*only)
+            printf("test %s\n", test->test.name);
+        if (only && strcmp(only, test->test.name) != 0)
+            continue;
         if (!of->tcase) {
             of->tcase = of->create ? of->create(suite, of->name) : tcase_create(of->name);
             suite_add_tcase(suite, of->tcase); /* does nothing if create() has added it */

@@ -118,6 +118,41 @@ TEST_ROWS(owner, reentry_option_selects_the_owner, ROWS(reentries))
     release(&first);
 }
 
+/* The lock that is held is on the resources "b" and "dd". */
+static const struct {
+    const char *resource;
+    redlock_name also[2];
+    size_t also_count;
+    int status;
+} others[] = {
+    {"b", {{"dd", 0}}, 1, REDLOCK_OK},
+    {"dd", {{"b", 0}}, 1, REDLOCK_OK},
+    {"b", {{NULL, 0}}, 0, REDLOCK_OK},
+    {"dd", {{NULL, 0}}, 0, REDLOCK_OK},
+    {"b", {{"cc", 0}}, 1, REDLOCK_INVALID},
+    {"b", {{"ee", 0}}, 1, REDLOCK_INVALID},
+    {"a", {{"dd", 0}}, 1, REDLOCK_INVALID},
+    {"bc", {{"dd", 0}}, 1, REDLOCK_INVALID},
+    {"b", {{"d", 0}}, 1, REDLOCK_INVALID},
+    {"b", {{"dd", 0}, {"e", 0}}, 2, REDLOCK_INVALID},
+    {"a", {{"b", 0}, {"dd", 0}}, 2, REDLOCK_INVALID},
+};
+
+TEST_ROWS(owner, lock_is_reentered_by_its_resources_alone, ROWS(others))
+{
+    redlock_lock *first, *second;
+    int status = redlock_acquire(scene.client, "b", SCENE_WITH(.also = &(redlock_name){"dd", 0}, .also_count = 1),
+                                 &first, &result);
+    ck_assert_status(status, REDLOCK_OK);
+    status =
+        redlock_acquire(scene.client, others[_i].resource,
+                        SCENE_WITH(.also = others[_i].also, .also_count = others[_i].also_count), &second, &result);
+    ck_assert_status(status, others[_i].status);
+    ck_assert_uint_eq(redlock_hold_count(first), others[_i].status == REDLOCK_OK ? 2 : 1);
+    release(&second);
+    release(&first);
+}
+
 /* --- pthread_cancel(3) --- */
 
 static void release_at_exit(void *arg)

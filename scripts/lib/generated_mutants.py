@@ -31,7 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from universalmutator import mutator
 
 Reached = collections.namedtuple('Reached', 'functions lines tests') # of one file; the tests: which lines each reaches
-locks, catches = collections.defaultdict(threading.Lock), collections.Counter() # catches: of each (file, name of a test)
+locks, catches = collections.defaultdict(threading.Lock), collections.Counter() # catches: of a test, and of a (file, test)
 ninja_lock = threading.Lock()
 
 
@@ -214,7 +214,7 @@ def tests_for(file, line):
     found = [test for test, lines in known.tests.items() if lines and (not at or at in lines)]
     if not found and file.startswith('cli/'):
         found = [test for test, lines in known.tests.items() if lines]
-    return sorted(found, key=lambda test: test.seconds / (1 + 4 * catches[file, test.name]))
+    return sorted(found, key=lambda test: (0.2 + test.seconds) / (1 + catches[test.name] + 4 * catches[file, test.name]))
 
 
 def object_of(file):
@@ -263,7 +263,7 @@ def compile_including(target, file, directory):
 
 
 def link(target, file, mutant, directory):
-    command, program = command_of(target), os.path.join(directory, os.path.basename(target))
+    command, program = f'{command_of(target)} -Wl,-s{" -fuse-ld=gold" if shutil.which("ld.gold") else ""}', os.path.join(directory, os.path.basename(target))
     own, including = compile_including(target, file, directory)
     if own:
         return program if run(command.replace(own, including).replace(f' -o {target} ', f' -o {program} ', 1), 300)[0] == 0 else None
@@ -277,7 +277,8 @@ def link(target, file, mutant, directory):
 def fails(test, program, directory):
     """A failure that repeats, and that the test without the mutant does not have now: the machine may be too busy for it."""
     seconds, report = 10 + 4 * test.seconds, os.path.join(directory, 'report')
-    environment = {**test.environment, 'CK_DEFAULT_TIMEOUT': str(seconds), 'CK_TIMEOUT_MULTIPLIER': '1', 'GCOV_PREFIX': directory}
+    environment = {**test.environment, 'CK_DEFAULT_TIMEOUT': str(seconds), 'CK_TIMEOUT_MULTIPLIER': '1', 'GCOV_PREFIX': directory,
+                   'MALLOC_PERTURB_': '165'} # memory that is not set is not 0
     ours = {**environment, 'REDLOCK_TEST_PROGRAM': os.path.join(directory, 'redlock')} if 'cli' in test.labels else environment
 
     def passes(program, environment):
@@ -317,7 +318,7 @@ def judge(file, line, new, directory, equivalent):
         if not programs[test.target]:
             return 'no object'
         if fails(test, programs[test.target], directory):
-            catches[file, test.name] += 1
+            catches.update([test.name, (file, test.name)])
             return f'caught by {test.name}'
     return f'survived: all {len(judges)} tests that reach it'
 

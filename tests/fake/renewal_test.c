@@ -460,6 +460,7 @@ TEST(events, failing_renewal_says_which_nodes_and_why)
     ck_assert_int_eq(failure.node[1].outcome, REDLOCK_NODE_TIMED_OUT);
     ck_assert_has(failure.node[1].text, "no reply within ");
     ck_assert_int_eq(failure.node[2].outcome, REDLOCK_NODE_ABSENT);
+    ck_assert_has(failure.node[2].text, "the key is missing");
     ck_assert_uint_eq(failure.refused + failure.timed_out + failure.absent, 3);
     ck_assert_has(redlock_result_text(&failure), "1 absent (");
     scene_each(0, 1, fake_server_clear_rules);

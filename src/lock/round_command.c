@@ -142,8 +142,6 @@ static void grant(struct rl_command *command, const struct rl_round *round, bool
 static const char *waiter_name_as(struct waiter_name *name, const struct rl_lease *lease, bool shared)
 {
     const char *readers = shared ? " r" : "";
-    if (rl_lease_resources(lease) == 1 && !shared)
-        return lease->locks->nodes->channel;
     if (rl_lease_resources(lease) > 1)
         snprintf(name->text, sizeof name->text, "%s %08x%s", lease->locks->nodes->channel, rl_lease_set(lease),
                  readers);

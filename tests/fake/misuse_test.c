@@ -322,6 +322,7 @@ static unsigned in_child_blocking(void)
 {
     unsigned wrong = call_asynchronous(scene.client) | call_blocking(scene.client, "forked");
     wrong |= (unsigned)(redlock_descriptor(scene.client) != REDLOCK_INVALID) << 10;
+    wrong |= (unsigned)(redlock_nodes(scene.client) != 0) << 13;
     wrong |= (unsigned)(redlock_dispatch(scene.client) != REDLOCK_INVALID) << 11;
     return wrong | (unsigned)(redlock_close(&scene.client, NULL, &result) != REDLOCK_OK || scene.client) << 12;
 }

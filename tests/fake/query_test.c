@@ -45,6 +45,7 @@ static const struct {
 } states[] = {
     {{NULL}, {0}, "", 0, 0, 5, 0},
     {{"a", "a", "a", "b"}, {10000, 20000, 30000, 50000}, "a", 1, 3, 1, 10000},
+    {{"b", "b", "b", "a"}, {10000, 20000, 30000, 50000}, "b", 1, 3, 1, 10000},
     {{"even", "odd", "even", "odd"}, {10000, 10000, 10000, 10000}, NULL, 0, 2, 1, 0},
     {{"ever", "ever", "ever"}, {-1, -1, -1}, "ever", 1, 3, 2, REDLOCK_STATE_NO_EXPIRY},
 };
@@ -146,6 +147,37 @@ TEST(states, bad_arguments_are_explained)
     ck_assert_has(answer.result.text, "the resource is NULL");
     ck_assert_status(query(""), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "empty");
+}
+
+/* --- A scan that the node refuses --- */
+
+#define LONG_ERROR "ERR 0123456789 0123456789 0123456789 "
+
+static const struct {
+    const char *reply, *text;
+    int status;
+} refused_scans[] = {
+    {FAKE_NOPERM, "the user lacks +scan", REDLOCK_MISCONFIGURED},
+    {FAKE_LOADING, "SCAN: LOADING Redis is loading", REDLOCK_NO_QUORUM},
+    {":1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
+    {"*2\r\n$1\r\n0\r\n:1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
+    {"-" LONG_ERROR LONG_ERROR LONG_ERROR "\r\n", "SCAN: " LONG_ERROR, REDLOCK_NO_QUORUM},
+};
+
+static void scan_found(const redlock_found *found, void *arg)
+{
+    (void)arg;
+    ck_abort_msg("found %s", found->resource.bytes);
+}
+
+TEST_ROWS(states, scan_that_is_refused_says_why, ROWS(refused_scans))
+{
+    fake_server_add_rule(scene.node[2],
+                         &(struct fake_rule){.command = "SCAN", .skip = true, .reply = refused_scans[_i].reply});
+    int started = redlock_scan_async(scene.client, 2, NULL, scan_found, NULL, NULL, scene_completed, &answer);
+    ck_assert_status(scene_wait(scene_started(&answer, started)), refused_scans[_i].status);
+    ck_assert_has(answer.result.node[2].text, refused_scans[_i].text);
+    ck_assert_uint_eq(answer.result.refused, 1);
 }
 
 TEST_PROGRAM("queries")

@@ -420,6 +420,10 @@ TEST(noscript, extension_is_not_sent_again_behind_a_release_that_keeps_the_lock)
     scene_add_rule(0, 5, &rule);
     scene_start_extend(&extended, answer.lock, 120000);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    double rest_s = 0;
+    const char *text = strstr(answer.result.text, "no other client gets the lock for another ");
+    ck_assert_msg(text && sscanf(text, "%*[^0-9]%lf s (at_least_ms)", &rest_s) == 1, "%s", answer.result.text);
+    ck_assert(rest_s > 0 && rest_s * 1000 <= AT_LEAST_MS + 1000); /* and its drift */
     scene_wait(&extended);
     for (unsigned i = 0; i < 2; i++) { /* each node's reply to the extension comes before the first query's */
         ck_assert_status(scene_wait(scene_start_query(&answer, "stock")), REDLOCK_OK);

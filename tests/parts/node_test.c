@@ -1,0 +1,100 @@
+/* What the client reads from a node and from the options for it: the time, the hash tag of a cluster, the findings. */
+#include <hiredis/hiredis.h>
+
+#include "src/node/guard.h"
+#include "src/node/handshake.h"
+#include "support/test.h"
+
+TEST_CASE(node, NULL, NULL);
+
+/* --- TIME --- */
+
+static const struct {
+    const char *bytes;
+    bool read;
+    uint64_t time_us;
+} times[] = {
+    {"*2\r\n$1\r\n7\r\n$1\r\n8\r\n", true, 7000008},
+    {"*2\r\n$10\r\n1700000000\r\n$6\r\n999999\r\n", true, 1700000000999999},
+    {"*2\r\n$1\r\n7\r\n$7\r\n1000000\r\n", false, 0},
+    {"*2\r\n$10\r\n9223372035\r\n$1\r\n0\r\n", true, 9223372035000000},
+    {"*2\r\n$10\r\n9223372036\r\n$1\r\n0\r\n", false, 0}, /* in ns it passes 64 bits, with a sign */
+    {"*2\r\n$15\r\n000000000000007\r\n$15\r\n000000000000008\r\n", true, 7000008},
+    {"*2\r\n$16\r\n0000000000000007\r\n$1\r\n8\r\n", false, 0},
+    {"*2\r\n$1\r\n7\r\n$16\r\n0000000000000008\r\n", false, 0},
+    {"*2\r\n:7\r\n$1\r\n8\r\n", false, 0},
+    {"*2\r\n$1\r\n7\r\n:8\r\n", false, 0},
+    {"*2\r\n$1\r\na\r\n$1\r\n8\r\n", false, 0},
+    {"*2\r\n$1\r\n7\r\n$1\r\nb\r\n", false, 0},
+    {"*1\r\n$1\r\n7\r\n", false, 0},
+    {"*3\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n", false, 0},
+    {"+OK\r\n", false, 0},
+};
+
+TEST_ROWS(node, time_is_two_numbers, ROWS(times))
+{
+    redisReader *reader = redisReaderCreate();
+    void *reply = NULL;
+    uint64_t time_us = 0;
+    ck_assert_int_eq(redisReaderFeed(reader, times[_i].bytes, strlen(times[_i].bytes)), REDIS_OK);
+    ck_assert_int_eq(redisReaderGetReply(reader, &reply), REDIS_OK);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert(rl_guard_parse_time(reply, &time_us) == times[_i].read);
+    ck_assert_uint_eq(time_us, times[_i].time_us);
+    freeReplyObject(reply);
+    redisReaderFree(reader);
+}
+
+/* --- The slot in a Redis Cluster --- */
+
+static const struct {
+    const char *prefix, *marker_key;
+    const char *tag; /* NULL: the keys may be in different slots */
+    bool without_guard;
+} tags[] = {
+    {"{a}:", "{a}:marker", "a", false},
+    {"app:{lock}:", "app:{lock}:marker", "lock", false},
+    {"app:{lock}:", "lock", "lock", false}, /* a key without a tag is hashed as a whole */
+    {"{a}:", "{b}:marker", NULL, false},
+    {"{a}:", "{ab}:marker", NULL, false},
+    {"{a}:", "{b}:marker", "a", true},
+    {"{}a:", "{}a:", NULL, false},
+    {"a}{:", "a}{:", NULL, false},
+    {"a}{b}:", "{b}", "b", false},
+    {"{a:", "{a:", NULL, false},
+    {"{a}{b}:", "{a}{c}:marker", "a", false},
+    {"app:", "app:", NULL, false},
+};
+
+TEST_ROWS(node, tag_of_prefix_and_marker_is_the_same, ROWS(tags))
+{
+    const redlock_options options = {
+        .prefix = tags[_i].prefix, .marker_key = tags[_i].marker_key, .guard = !tags[_i].without_guard};
+    struct rl_text tag;
+    ck_assert(rl_handshake_tag(&options, &tag) == (tags[_i].tag != NULL));
+    if (tags[_i].tag) {
+        ck_assert_uint_eq(tag.size, strlen(tags[_i].tag));
+        ck_assert_mem_eq(tag.bytes, tags[_i].tag, tag.size);
+    }
+}
+
+/* --- Findings --- */
+
+TEST(node, finding_that_is_not_one_is_unknown)
+{
+    const uint32_t none[] = {0, (uint32_t)REDLOCK_FINDING_FAILOVER << 1, 3};
+    for (size_t i = 0; i < ROWS(none); i++) {
+        ck_assert_str_eq(redlock_finding_name(none[i]), "unknown");
+        ck_assert_str_eq(redlock_finding_text(none[i]), "unknown");
+        ck_assert_str_eq(redlock_finding_remedy(none[i]), "unknown");
+    }
+    for (uint32_t finding = 1; finding <= REDLOCK_FINDING_FAILOVER; finding <<= 1) {
+        ck_assert_str_ne(redlock_finding_name(finding), "unknown");
+        ck_assert_str_ne(redlock_finding_text(finding), "unknown");
+        ck_assert_str_ne(redlock_finding_remedy(finding), "unknown");
+        for (uint32_t other = 1; other < finding; other <<= 1)
+            ck_assert_str_ne(redlock_finding_name(finding), redlock_finding_name(other));
+    }
+}
+
+TEST_PROGRAM("node")

@@ -90,6 +90,7 @@ TEST(node, finding_that_is_not_one_is_unknown)
     }
     for (uint32_t finding = 1; finding <= REDLOCK_FINDING_FAILOVER; finding <<= 1) {
         ck_assert_str_ne(redlock_finding_name(finding), "unknown");
+        ck_assert_str_ne(redlock_finding_name(finding), "");
         ck_assert_str_ne(redlock_finding_text(finding), "unknown");
         ck_assert_str_ne(redlock_finding_remedy(finding), "unknown");
         for (uint32_t other = 1; other < finding; other <<= 1)

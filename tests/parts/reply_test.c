@@ -274,4 +274,28 @@ TEST(replies, error_is_recognised_by_its_first_words)
     ck_assert(rl_reply_is_error(reply_of("-ERR unknown command 'X'\r\n"), "ERR unknown command"));
 }
 
+static const struct {
+    enum rl_command_kind command;
+    const char *bytes, *holder; /* NULL: the reply names none */
+} holders[] = {
+    {RL_COMMAND_SET_GET, "$1\r\na\r\n", "a"},
+    {RL_COMMAND_SET_GET, "$-1\r\n", NULL},
+    {RL_COMMAND_SET_GET, "+OK\r\n", NULL},
+    {RL_COMMAND_GRANT, "$1\r\na\r\n", "a"},
+    {RL_COMMAND_TAKE, "*6\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n$1\r\na\r\n", "a"},
+    {RL_COMMAND_ENQUEUE, "*6\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n$1\r\na\r\n", "a"},
+    {RL_COMMAND_ENQUEUE, "*6\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:1\r\n", NULL},
+    {RL_COMMAND_ENQUEUE, "*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n", NULL},
+    {RL_COMMAND_TAKE, "$1\r\na\r\n", NULL},
+    {RL_COMMAND_SET, "$1\r\na\r\n", NULL},
+    {RL_COMMAND_EXTEND, "$1\r\na\r\n", NULL},
+    {RL_COMMAND_QUERY, "$1\r\na\r\n", NULL},
+};
+
+TEST_ROWS(replies, holder_is_named_by_these_replies_alone, ROWS(holders))
+{
+    const redisReply *holder = rl_reply_holder(holders[_i].command, reply_of(holders[_i].bytes));
+    ck_assert_pstr_eq(holder ? holder->str : NULL, holders[_i].holder);
+}
+
 TEST_PROGRAM("replies")

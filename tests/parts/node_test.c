@@ -3,6 +3,8 @@
 
 #include "src/node/guard.h"
 #include "src/node/handshake.h"
+#include "src/node/listener.h"
+#include "src/node/nodes.h"
 #include "support/test.h"
 
 TEST_CASE(node, NULL, NULL);
@@ -76,6 +78,35 @@ TEST_ROWS(node, tag_of_prefix_and_marker_is_the_same, ROWS(tags))
         ck_assert_uint_eq(tag.size, strlen(tags[_i].tag));
         ck_assert_mem_eq(tag.bytes, tags[_i].tag, tag.size);
     }
+}
+
+/* --- Subscriptions that fail --- */
+
+static const struct {
+    unsigned count;
+    quorum_nodes failing, without; /* without: there was no memory for the listener, or nothing listens */
+    bool listens, deaf;
+} listening[] = {
+    {1, 0x00, 0x00, true, false},  {1, 0x01, 0x00, true, true},  {3, 0x04, 0x00, true, false},
+    {3, 0x06, 0x00, true, true},   {4, 0x01, 0x00, true, false}, {4, 0x03, 0x00, true, true},
+    {5, 0x00, 0x00, true, false},  {5, 0x11, 0x00, true, false}, {5, 0x13, 0x00, true, true},
+    {5, 0x01, 0x06, true, true},   {5, 0x00, 0x06, true, false}, {5, 0x00, 0x1f, true, true},
+    {5, 0x00, 0x1f, false, false},
+};
+
+TEST_ROWS(node, client_is_deaf_if_no_majority_can_notify_it, ROWS(listening))
+{
+    static struct rl_listener listeners[5];
+    struct rl_nodes *nodes = calloc(1, sizeof *nodes + 5 * sizeof nodes->node[0]);
+    ck_assert_ptr_nonnull(nodes);
+    nodes->count = listening[_i].count;
+    nodes->listens = listening[_i].listens;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        listeners[i].failures = listening[_i].failing & quorum_node(i) ? 2 : 0;
+        nodes->node[i].listener = listening[_i].without & quorum_node(i) ? NULL : &listeners[i];
+    }
+    ck_assert(rl_listeners_are_deaf(nodes) == listening[_i].deaf);
+    free(nodes);
 }
 
 /* --- Findings --- */

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { NODES = 5, CONTENDERS = 8, TURNS = 15, ALL_TURNS = CONTENDERS * TURNS, PERMITS = 3, HOLD_US = 1000 };
+enum { NODES = 5, CONTENDERS = 8, CROWD = 1000, TURNS = 15, CROWD_TURNS = 2, PERMITS = 3, HOLD_US = 1000 };
 
 static const char *const keys[] = {real_key("a"), real_key("b"), real_key("c"), real_key("d"), real_key("e")};
 enum { RESOURCES = sizeof keys / sizeof keys[0], WRITER = 1000 };
@@ -18,8 +18,9 @@ static const struct contest {
     bool overlap;    /* each acquires one of the resources, or two neighbouring ones; otherwise all acquire the first */
     bool readers;    /* three of four acquires are shared */
     bool several;    /* each acquire takes any number of the permits */
+    bool crowd;      /* a thousand threads, each of which acquires one of the resources twice */
 } contests[] = {
-    {"threads with one client", .one_client = true},
+    {"a thousand threads with one client", .one_client = true, .crowd = true},
     {"threads with a client each", .one_client = false},
     {"threads with a client each, while nodes hang and resume", .nodes_hang = true},
     {"a semaphore, while nodes hang and resume", {.permits = PERMITS}, .nodes_hang = true},
@@ -32,7 +33,7 @@ static const struct contest {
 /* --- The witness --- */
 
 static atomic_int holders[RESOURCES]; /* of each resource: 1 for a reader or a permit, WRITER for any other lock */
-static atomic_int turns, violations;
+static atomic_uint turns, violations;
 
 static void enter_and_leave(const unsigned *taken, size_t count, const redlock_acquire_options *options)
 {
@@ -49,14 +50,16 @@ static void enter_and_leave(const unsigned *taken, size_t count, const redlock_a
 
 /* --- The contenders --- */
 
-struct contender {
+static unsigned all_turns;
+
+static struct contender {
     const struct contest *contest;
     pthread_t thread;
     redlock_client *client; /* NULL: the thread opens a separate client */
     unsigned seed;
     int wrong;
     bool unconfirmed;
-};
+} contenders[CROWD];
 
 /* Short timeouts for nodes that hang: a round with two of three votes may have to wait for them, also while they are being
  * connected, and those of a node that hung then grow up to the silence limit. */
@@ -64,9 +67,10 @@ static redlock_client *connect_client(const struct contest *contest)
 {
     redlock_options options = face_options();
     redlock_client *client;
-    options.node_timeout_ms = 200;
-    if (contest->nodes_hang)
+    if (contest->nodes_hang) {
+        options.node_timeout_ms = 200;
         options.connect_timeout_ms = options.silence_limit_ms = 1000;
+    }
     return redlock_connect(cluster_nodes_string(cluster), &options, &client, NULL) == REDLOCK_OK ? client : NULL;
 }
 
@@ -74,7 +78,7 @@ static redlock_client *connect_client(const struct contest *contest)
 static bool take_turn(struct contender *contender, redlock_client *client)
 {
     const struct contest *contest = contender->contest;
-    const unsigned first = contest->overlap ? (unsigned)rand_r(&contender->seed) % RESOURCES : 0;
+    const unsigned first = contest->overlap || contest->crowd ? (unsigned)rand_r(&contender->seed) % RESOURCES : 0;
     const unsigned taken[] = {first, (first + 1) % RESOURCES};
     const redlock_name also = {keys[taken[1]], 0};
     redlock_acquire_options options = contest->options;
@@ -98,7 +102,7 @@ static void *contend(void *arg)
 {
     struct contender *contender = arg;
     redlock_client *own = contender->client ? NULL : connect_client(contender->contest);
-    for (int i = 0; i < TURNS; i++)
+    for (int i = 0; i < (contender->contest->crowd ? CROWD_TURNS : TURNS); i++)
         contender->wrong += !take_turn(contender, own ? own : contender->client);
     if (own && redlock_close(&own, NULL, NULL) != REDLOCK_OK)
         contender->unconfirmed = true;
@@ -110,13 +114,13 @@ static void *contend(void *arg)
 /* Waits until the lock has changed hands, while two nodes are stopped or after they have resumed. */
 static void await_progress(void)
 {
-    int before = atomic_load(&turns);
-    real_until(NULL, atomic_load(&turns) > before || atomic_load(&turns) == ALL_TURNS);
+    unsigned before = atomic_load(&turns);
+    real_until(NULL, atomic_load(&turns) > before || atomic_load(&turns) == all_turns);
 }
 
 static void stop_and_resume_nodes(void)
 {
-    for (size_t node = 0; atomic_load(&turns) < ALL_TURNS; node = (node + 1) % NODES) {
+    for (size_t node = 0; atomic_load(&turns) < all_turns; node = (node + 1) % NODES) {
         cluster_stop(cluster, node);
         cluster_stop(cluster, (node + 1) % NODES);
         await_progress();
@@ -133,23 +137,28 @@ TEST_ROWS(contention, holders_exclude_each_other_and_none_starves, ROWS(contests
     if (contest->nodes_hang && !deployment_has_control())
         return;
     redlock_client *shared = contest->one_client ? connect_client(contest) : NULL;
-    struct contender contenders[CONTENDERS];
+    const unsigned count = contest->crowd ? CROWD : CONTENDERS;
     bool unconfirmed = false;
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 * 1024);
+    all_turns = contest->crowd ? CROWD * CROWD_TURNS : CONTENDERS * TURNS;
     memset(holders, 0, sizeof holders);
     turns = violations = 0;
-    for (unsigned i = 0; i < CONTENDERS; i++) {
+    for (unsigned i = 0; i < count; i++) {
         contenders[i] = (struct contender){.contest = contest, .client = shared, .seed = i};
-        ck_assert_int_eq(pthread_create(&contenders[i].thread, NULL, contend, &contenders[i]), 0);
+        ck_assert_int_eq(pthread_create(&contenders[i].thread, &small, contend, &contenders[i]), 0);
     }
     if (contest->nodes_hang)
         stop_and_resume_nodes();
-    for (int i = 0; i < CONTENDERS; i++) {
+    pthread_attr_destroy(&small);
+    for (unsigned i = 0; i < count; i++) {
         ck_assert_int_eq(pthread_join(contenders[i].thread, NULL), 0);
         ck_assert_msg(contenders[i].wrong == 0, "%s: %d wrong turns", contest->name, contenders[i].wrong);
         unconfirmed = unconfirmed || contenders[i].unconfirmed;
     }
-    ck_assert_msg(violations == 0 && turns == ALL_TURNS, "%s: %d violations, %d of %d turns", contest->name, violations,
-                  turns, ALL_TURNS);
+    ck_assert_msg(violations == 0 && turns == all_turns, "%s: %u violations, %u of %u turns", contest->name, violations,
+                  turns, all_turns);
     if (contest->one_client)
         ck_assert_int_eq(redlock_close(&shared, NULL, NULL), REDLOCK_OK);
     ck_assert(!unconfirmed || contest->nodes_hang);

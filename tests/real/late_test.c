@@ -1,13 +1,9 @@
 /*
- * Slow nodes with the default timeouts: far away, or behind a burst of the client's own requests; and nodes whose messages
- * never arrive.
+ * Slow nodes with the default timeouts: far away, or behind a burst of the client's own requests.
  *
  *     REDLOCK_HOLD_SECONDS=600 CK_RUN_CASE=distant test_real_late     # holds for 600 s with each way to call, with the default ttl
  */
 #include "real/held.h"
-
-#include <poll.h>
-#include <pthread.h>
 
 enum { DISTANT_LOCKS = 8, DISTANT_TTL_MS = 5000, ONE_WAY_US = 60000, PATIENCE_MS = 600000 };
 
@@ -58,17 +54,13 @@ TEST(distant, locks_on_distant_nodes_are_acquired_renewed_and_held)
 
 /* --- More locks in flight than the nodes answer within the node timeout --- */
 
+enum { BURST = 5000 };
+
 static struct {
     struct face *face;
-    unsigned size, answered, good;
+    unsigned answered, good;
     redlock_result failure; /* the last one */
 } burst;
-
-static void assert_all_good(void)
-{
-    ck_assert_msg(burst.good == burst.size, "%u of %u; another one: %s: %s", burst.good, burst.size,
-                  redlock_status_name(burst.failure.status), redlock_result_text(&burst.failure));
-}
 
 static void count(redlock_client *client, const redlock_result *answer, void *unused)
 {
@@ -81,84 +73,47 @@ static void count(redlock_client *client, const redlock_result *answer, void *un
         burst.failure = *answer;
 }
 
-/* Keeps the lock in *kept, or releases it at once if kept is NULL. */
-static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *answer, void *kept)
+static void release_it(redlock_client *client, redlock_lock *lock, const redlock_result *answer, void *unused)
 {
-    if (lock && !kept) {
+    if (lock)
         ck_assert_int_eq(redlock_release_async(&lock, NULL, count, NULL), REDLOCK_OK);
-        return;
-    }
-    if (kept)
-        *(redlock_lock **)kept = lock;
-    count(client, answer, NULL);
+    else
+        count(client, answer, unused);
 }
 
-static bool is_answered(void *unused)
+static bool all_have_ended(void *unused)
 {
+    uint32_t pending = BURST - burst.answered;
     (void)unused;
-    return burst.answered == burst.size;
-}
-
-/* Waits until this many operations, which have been started, have ended. */
-static void await_answers(unsigned size)
-{
-    burst.size = size;
-    ck_assert(face_wait(burst.face, is_answered, NULL, PATIENCE_MS));
-    burst.answered = 0;
-}
-
-static void begin_burst(const redlock_options *options)
-{
-    real_cluster(HELD_NODES, NULL);
-    burst.face = face_open(ASYNCHRONOUS_FACE, cluster_nodes_string(cluster), options);
-}
-
-/* Acquires this many locks at once, and keeps or releases them. */
-static void acquire_burst(unsigned size, redlock_lock **kept, const redlock_acquire_options *how)
-{
-    char key[32];
-    burst.good = 0;
-    for (unsigned i = 0; i < size; i++) {
-        snprintf(key, sizeof key, real_key("%s%u"), kept ? "kept" : "burst", i);
-        ck_assert_int_eq(redlock_acquire_async(face_client(burst.face), key, how, on_acquired, kept ? &kept[i] : NULL),
-                         REDLOCK_OK);
-    }
-    await_answers(size);
-}
-
-static bool all_nodes_have_replied(void *unused)
-{
-    (void)unused;
-    uint32_t pending = 0;
-    for (uint32_t i = 0; i < HELD_NODES; i++) {
+    for (uint32_t i = 0; i < HELD_NODES && pending == 0; i++) {
         redlock_node_status status = held_node_status(burst.face, i);
         pending += status.requests_pending + status.undos_pending;
     }
     return pending == 0;
 }
 
-/* Returns whether no key is left. A close would wait only for the node timeout, for a node that is late. */
-static bool end_burst(void)
-{
-    ck_assert(face_wait(burst.face, all_nodes_have_replied, NULL, PATIENCE_MS));
-    face_close(&burst.face, NULL);
-    return cluster_keys_left(cluster, NULL, deployment_marks) == 0;
-}
-
 /* From the first moment: the nodes are not connected yet. If requests timed out while they wait for their turn, most of a
  * burst would fail that takes eight timeouts; if their validity counted meanwhile, one that takes longer than the ttl.
- * Returns whether all acquires were granted; and how long they took. */
+ * Returns whether all acquires were granted and left no key; and how long they took. */
 static bool survive_burst(uint32_t node_timeout_ms, uint32_t *took_ms)
 {
     redlock_options options = usual_options();
-    uint64_t begun = test_now_ns();
+    char key[32];
     options.node_timeout_ms = node_timeout_ms;
     options.connect_timeout_ms = REAL_SOON_MS;
-    begin_burst(&options);
-    acquire_burst(5000, NULL, NULL);
+    real_cluster(HELD_NODES, NULL);
+    uint64_t begun = test_now_ns();
+    burst.face = face_open(ASYNCHRONOUS_FACE, cluster_nodes_string(cluster), &options);
+    burst.answered = burst.good = 0;
+    for (unsigned i = 0; i < BURST; i++) {
+        snprintf(key, sizeof key, real_key("burst%u"), i);
+        ck_assert_int_eq(redlock_acquire_async(face_client(burst.face), key, NULL, release_it, NULL), REDLOCK_OK);
+    }
+    ck_assert(face_wait(burst.face, all_have_ended, NULL, PATIENCE_MS));
     *took_ms = (uint32_t)((test_now_ns() - begun) / 1000000);
     uint64_t late_grants = held_statistics(burst.face).late_grants;
-    return end_burst() && burst.good == burst.size && late_grants == 0;
+    face_close(&burst.face, NULL);
+    return cluster_keys_left(cluster, NULL, deployment_marks) == 0 && burst.good == BURST && late_grants == 0;
 }
 
 TEST(burst, overload_fails_no_lock_and_leaves_no_key)
@@ -170,122 +125,8 @@ TEST(burst, overload_fails_no_lock_and_leaves_no_key)
         survived = survive_burst(node_timeout_ms, &took_ms);
         node_timeout_ms = took_ms / 8 > USUAL_MS ? took_ms / 8 : USUAL_MS;
     }
-    ck_assert_msg(survived, "%u of %u locks were granted in %u ms; the last failure: %s", burst.good, burst.size,
-                  took_ms, redlock_result_text(&burst.failure));
-}
-
-/* The requests are all sent before the first reply is read, and the last ones wait for longer than the timeout. */
-TEST(burst, releases_of_thousands_at_once_are_all_confirmed)
-{
-    enum { LOCKS = 5000 };
-    static redlock_lock *kept[LOCKS];
-    redlock_options options = usual_options();
-    options.silence_limit_ms = REAL_SOON_MS; /* on a busy machine a server may not run for seconds */
-    options.ttl_ms = 3 * REAL_SOON_MS;
-    begin_burst(&options);
-    acquire_burst(LOCKS, kept, REDLOCK_WAIT_MS(REDLOCK_FOREVER));
-    assert_all_good();
-    burst.good = 0;
-    for (unsigned i = 0; i < LOCKS; i++)
-        ck_assert_int_eq(redlock_release_async(&kept[i], NULL, count, NULL), REDLOCK_OK);
-    await_answers(LOCKS);
-    assert_all_good();
-    ck_assert(end_burst());
-}
-
-/* --- A waiter whose subscriptions are half open --- */
-
-enum { TAKERS = 4, DEAF = 0, SPAN_MS = 1000, LEAST_PERCENT = 80 };
-
-struct taker {
-    pthread_t thread;
-    redlock_client *client;
-    int status;
-    atomic_uint turns;
-};
-
-static atomic_bool takers_end;
-
-static void *take_turns(void *arg)
-{
-    struct taker *taker = arg;
-    redlock_lock *lock;
-    while (taker->status == REDLOCK_OK && !atomic_load(&takers_end)) {
-        taker->status =
-            redlock_acquire(taker->client, real_key("turns"), REDLOCK_WAIT_MS(REDLOCK_FOREVER), &lock, NULL);
-        if (taker->status == REDLOCK_OK)
-            taker->status = redlock_release(&lock, NULL, NULL);
-        atomic_fetch_add(&taker->turns, 1);
-    }
-    return NULL;
-}
-
-/* The turns of the clients that hear, within a span. */
-static unsigned count_turns(struct taker *takers)
-{
-    unsigned turns = 0;
-    for (unsigned i = 0; i < TAKERS; i++)
-        turns -= i != DEAF ? atomic_load(&takers[i].turns) : 0;
-    poll(NULL, 0, SPAN_MS);
-    for (unsigned i = 0; i < TAKERS; i++)
-        turns += i != DEAF ? atomic_load(&takers[i].turns) : 0;
-    return turns;
-}
-
-static void await_turns(struct taker *taker, unsigned more)
-{
-    unsigned before = atomic_load(&taker->turns);
-    real_until(NULL, atomic_load(&taker->turns) >= before + more);
-}
-
-/* Returns the others' rate beside the deaf waiter, in percent of the one before. */
-static unsigned rate_beside_deaf_waiter(void)
-{
-    real_cluster(HELD_NODES, NULL);
-    redlock_options options = usual_options();
-    struct taker takers[TAKERS] = {0};
-    struct delay_proxy *proxy = real_proxy();
-    options.node_timeout_ms = 1000; /* of a busy machine */
-    atomic_store(&takers_end, false);
-    for (unsigned i = 0; i < TAKERS; i++) {
-        const char *nodes = i == DEAF ? delay_proxy_nodes_string(proxy) : cluster_nodes_string(cluster);
-        takers[i].client = face_client(held_open(BLOCKING_FACE, nodes, &options));
-        ck_assert_int_eq(pthread_create(&takers[i].thread, NULL, take_turns, &takers[i]), 0);
-    }
-    for (unsigned i = 0; i < TAKERS; i++)
-        await_turns(&takers[i], 20); /* each has waited, and is subscribed */
-    unsigned before = count_turns(takers);
-    for (size_t node = 0; node < HELD_NODES; node++)
-        delay_proxy_hold_messages(proxy, node, true);
-    await_turns(&takers[DEAF], 2); /* the first hand-over is lost */
-    unsigned deaf = atomic_load(&takers[DEAF].turns);
-    unsigned after = count_turns(takers);
-    deaf = atomic_load(&takers[DEAF].turns) - deaf;
-    for (size_t node = 0; node < HELD_NODES; node++)
-        delay_proxy_hold_messages(proxy, node, false);
-    atomic_store(&takers_end, true);
-    for (unsigned i = 0; i < TAKERS; i++) {
-        pthread_join(takers[i].thread, NULL);
-        ck_assert_msg(takers[i].status == REDLOCK_OK, "%s", redlock_status_name(takers[i].status));
-    }
-    held_close_all();
-    printf("the clients that hear had %u turns before, and %u beside the deaf one, which had %u\n", before, after,
-           deaf);
-    fflush(stdout);
-    return before && deaf ? 100 * after / before : 0;
-}
-
-REAL_CASE(deaf, real_bare_case, NULL);
-
-/* A release passes over it, and when it is its turn, it polls soon. Otherwise each of its turns would stop all others until
- * its next poll. */
-TEST(deaf, waiter_that_hears_nothing_slows_no_other_client_down)
-{
-    enum { RUNS = 5 };
-    unsigned rate = 0;
-    for (int run = 0; run < RUNS && rate < LEAST_PERCENT; run++)
-        rate = rate_beside_deaf_waiter();
-    ck_assert_msg(rate >= LEAST_PERCENT, "%u %% of the rate before", rate);
+    ck_assert_msg(survived, "%u of %d locks were granted in %u ms; the last failure: %s", burst.good, BURST, took_ms,
+                  redlock_result_text(&burst.failure));
 }
 
 REAL_PROGRAM("real_late")

@@ -1,5 +1,5 @@
-/* Load: 1,000 blocking threads in one process, and one client under mixed operations and node faults whose memory must
- * not grow. The second test runs for a few seconds; $REDLOCK_CHURN_SECONDS makes it run longer. */
+/* Load: one client under mixed operations and node faults, whose memory must not grow. It runs for a few seconds;
+ * $REDLOCK_CHURN_SECONDS makes it run longer. contention_test.c has 1,000 threads. */
 #include "real/held.h"
 
 #include "support/allocator.h"
@@ -10,21 +10,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { THREADS = 1000, THREAD_LOCKS = 2, RESOURCES = 100 };
-enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 4, STRETCHES = 4, CHURN_RESOURCES = 6 };
-
-/* Number of holders of each resource, as the test counts them. Two holders break exclusion. Check's assertions work
- * only in the main thread: other threads count errors, and the main thread reports them. */
-static atomic_int holders[RESOURCES];
-static atomic_uint wrong_answers, wrong_holders;
-
-static void hold(unsigned resource)
-{
-    if (atomic_fetch_add(&holders[resource], 1) != 0)
-        atomic_fetch_add(&wrong_holders, 1);
-    sched_yield();
-    atomic_fetch_sub(&holders[resource], 1);
-}
+enum { CHURNERS = 8, CHURN_SECONDS = 4, STRETCHES = 4, CHURN_RESOURCES = 6 };
 
 static const char *resource_name(unsigned resource, char name[32])
 {
@@ -32,49 +18,7 @@ static const char *resource_name(unsigned resource, char name[32])
     return name;
 }
 
-/* --- 1,000 threads --- */
-
-struct caller {
-    pthread_t thread;
-    redlock_client *client;
-    unsigned resource;
-};
-
-static void *call(void *arg)
-{
-    struct caller *caller = arg;
-    char name[32];
-    for (unsigned i = 0; i < THREAD_LOCKS; i++) {
-        redlock_lock *lock;
-        if (redlock_acquire(caller->client, resource_name(caller->resource, name), REDLOCK_WAIT_MS(PATIENCE_MS), &lock,
-                            NULL) == REDLOCK_OK)
-            hold(caller->resource);
-        if (redlock_release(&lock, NULL, NULL) != REDLOCK_OK)
-            atomic_fetch_add(&wrong_answers, 1);
-    }
-    return NULL;
-}
-
-REAL_CASE_WITH(many, real_own_case, NULL, NULL, 2. * PATIENCE_MS / 1000);
 REAL_LONG_CASE(churn, real_own_case, NULL);
-
-TEST(many, a_thousand_threads_share_a_client)
-{
-    static struct caller callers[THREADS];
-    struct face *face = real_open(BLOCKING_FACE);
-    pthread_attr_t small;
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 256 * 1024);
-    for (unsigned i = 0; i < THREADS; i++) {
-        callers[i] = (struct caller){.client = face_client(face), .resource = i % RESOURCES};
-        ck_assert_int_eq(pthread_create(&callers[i].thread, &small, call, &callers[i]), 0);
-    }
-    pthread_attr_destroy(&small);
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(callers[i].thread, NULL);
-    ck_assert_uint_eq(wrong_holders, 0);
-    ck_assert_uint_eq(wrong_answers, 0);
-}
 
 /* --- Churn --- */
 

@@ -5,8 +5,6 @@
 
 #include "support/server_program.h"
 
-#include <poll.h>
-
 enum { NODES = 3, TTL_MS = 1800 };
 
 #define RESOURCE real_key("rights")
@@ -214,12 +212,12 @@ TEST(rights, published_rights_are_enough_and_not_too_many)
 
 /* --- Servers in cluster mode --- */
 
-static void make_friendly_cluster(bool has_tag)
+static void make_tagged_cluster(void)
 {
     static const char friend[] =
         "user friend on >friend ~* &* +@all\nuser " PUBLISHED_USER " on >" PUBLISHED_PASSWORD " ~* &* +@all\n";
     real_cluster_of(NODES, (struct cluster_node_options){.cluster_mode = true, .acl = friend});
-    tagged = has_tag;
+    tagged = true;
     atomic_store(&complaints, 0);
 }
 
@@ -228,30 +226,10 @@ TEST(rights, everything_works_in_cluster_mode_with_a_common_tag)
 {
     if (!server_program_has(SERVER_CLUSTER_PORT))
         return;
-    make_friendly_cluster(true);
+    make_tagged_cluster();
     do_everything(_i);
     assert_nothing_was_denied();
     real_status(face_inspect(open_user(_i), RESOURCE, &result), REDLOCK_OK, &result);
-}
-
-/* No script with keys that it derives may reach such a server: Valkey 9.1 then refuses every script of every client. */
-TEST(rights, servers_in_cluster_mode_are_unfit_without_a_common_tag)
-{
-    if (!server_program_has(SERVER_CLUSTER_PORT))
-        return;
-    redlock_state state;
-    char statistics[16384];
-    make_friendly_cluster(false);
-    redlock_options options = user_options();
-    struct face *face = held_open(_i, NULL, &options);
-    held_refuse(face, RESOURCE, REAL_WITH(.wait_ms = REDLOCK_FOREVER, .fence = 1), REDLOCK_MISCONFIGURED);
-    held_result_says("cluster mode");
-    real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_MISCONFIGURED, &result);
-    real_status(face_inspect(face, RESOURCE, &result), REDLOCK_MISCONFIGURED, &result);
-    held_result_says("cluster mode");
-    ck_assert(cluster_command(cluster, 0, statistics, sizeof statistics, "INFO", "commandstats", NULL));
-    ck_assert_msg(!strstr(statistics, "cmdstat_zrange:") && !strstr(statistics, "cmdstat_hmget:"), "%s", statistics);
-    cluster_flush_all(cluster); /* the markers */
 }
 
 /* --- Missing rights --- */
@@ -301,40 +279,6 @@ TEST(rights, release_that_cannot_notify_for_another_reason_blames_no_right)
         real_until(face, held_node_status(face, i).requests_pending == 0);
     ck_assert(have_findings(face, 0));
     real_command(NODES, "DEL", KEY ":redlock:queue", KEY ":redlock:free", NULL);
-}
-
-static int released;
-
-static void count_released(redlock_client *client, const redlock_result *of_one, void *arg)
-{
-    (void)client, (void)arg;
-    ck_assert_msg(of_one->status == REDLOCK_OK, "%s", of_one->text);
-    released++;
-}
-
-/* In one callback, so that they leave together. */
-static void release_both(redlock_client *client, const redlock_result *ready, void *locks)
-{
-    (void)client, (void)ready;
-    for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(redlock_release_async((redlock_lock **)locks + i, NULL, count_released, NULL), REDLOCK_OK);
-}
-
-TEST(rights, releases_of_one_turn_work_without_mget)
-{
-    if (!server_program_has(SERVER_ACL))
-        return;
-    make_cluster(published_rights_without("+mget"));
-    struct face *face = open_user(BLOCKING_FACE);
-    redlock_client *client = face_client(face);
-    redlock_lock *locks[2] = {held_acquire(face, RESOURCE, NULL), held_acquire(face, RESOURCE "-too", NULL)};
-    released = 0;
-    ck_assert_int_eq(redlock_ready_async(client, 0, release_both, locks), REDLOCK_OK);
-    while (released < 2) {
-        struct pollfd readable = {.fd = redlock_descriptor(client), .events = POLLIN};
-        ck_assert_int_eq(poll(&readable, 1, REAL_SOON_MS), 1);
-        ck_assert_int_eq(redlock_dispatch(client), REDLOCK_OK);
-    }
 }
 
 /* The user may create the queue, but not the entry beside it. Without ZREM it cannot dequeue either, like a killed

@@ -57,7 +57,6 @@ struct link {
     struct end end[DIRECTIONS]; /* the client's and the server's */
     bool connecting;            /* to the server */
     bool broken;                /* freed at the end of the turn */
-    bool subscribes;
     struct stream streams[DIRECTIONS];
 };
 
@@ -69,7 +68,6 @@ struct route {
     int listener;
     uint64_t delay_ns[DIRECTIONS];
     bool held[DIRECTIONS];
-    bool deaf;
 };
 
 struct delay_proxy {
@@ -81,7 +79,7 @@ struct delay_proxy {
     struct link *links;
     char *nodes_string;
     bool spreads;
-    size_t accepted;       /* since then */
+    size_t accepted;          /* since then */
     const char *word, *other; /* what is replaced, or NULL */
 };
 
@@ -138,8 +136,6 @@ static void read_stream(struct link *link, int direction)
     ssize_t count = recv(link->end[direction].fd, data, sizeof data, 0);
     if (count >= 0) {
         link->streams[direction].at_end = count == 0;
-        if (direction == TO_SERVER && memmem(data, (size_t)count, "SUBSCRIBE", 9))
-            link->subscribes = true;
         if (direction == TO_SERVER && count > 0 && link->proxy->word)
             replace(link->proxy, data, (size_t)count);
         queue_packet(link, direction, data, (size_t)count);
@@ -170,17 +166,11 @@ static void pop_packet(struct stream *stream)
     free(packet);
 }
 
-static bool is_held(const struct link *link, int direction)
-{
-    const struct route *route = link->route;
-    return route->held[direction] || (direction == TO_CLIENT && route->deaf && link->subscribes);
-}
-
 static void write_stream(struct link *link, int direction)
 {
     struct stream *stream = &link->streams[direction];
     stream->blocked = false;
-    while (!link->broken && !link->connecting && stream->first && !is_held(link, direction) &&
+    while (!link->broken && !link->connecting && stream->first && !link->route->held[direction] &&
            stream->first->due_ns <= test_now_ns()) {
         stream->blocked = !send_packet(link, direction, stream->first);
         if (stream->blocked)
@@ -284,7 +274,7 @@ static uint64_t next_ns(const struct link *link)
     uint64_t next = UINT64_MAX;
     for (int i = 0; i < DIRECTIONS && !link->connecting; i++) {
         const struct stream *stream = &link->streams[i];
-        if (stream->first && !stream->blocked && !is_held(link, i) && stream->first->due_ns < next)
+        if (stream->first && !stream->blocked && !link->route->held[i] && stream->first->due_ns < next)
             next = stream->first->due_ns;
     }
     return next;
@@ -445,13 +435,6 @@ void delay_proxy_hold(struct delay_proxy *proxy, size_t route, enum proxy_direct
 void delay_proxy_let_go(struct delay_proxy *proxy, size_t route, enum proxy_direction direction)
 {
     set_held(proxy, route, direction, false);
-}
-
-void delay_proxy_hold_messages(struct delay_proxy *proxy, size_t route, bool hold)
-{
-    poller_enter(&proxy->poller);
-    route_at(proxy, route)->deaf = hold;
-    poller_leave(&proxy->poller);
 }
 
 void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset)

@@ -37,9 +37,6 @@ void delay_proxy_set_delay_us(struct delay_proxy *proxy, size_t route, enum prox
 void delay_proxy_hold(struct delay_proxy *proxy, size_t route, enum proxy_direction direction);
 void delay_proxy_let_go(struct delay_proxy *proxy, size_t route, enum proxy_direction direction);
 
-/* Holds the direction to the client on connections that have sent SUBSCRIBE, as if each were half open, or lets it go. */
-void delay_proxy_hold_messages(struct delay_proxy *proxy, size_t route, bool hold);
-
 /* From now on each `word` in what clients send becomes `other`, of the same length: a server that lacks a command. */
 void delay_proxy_replace(struct delay_proxy *proxy, const char *word, const char *other);
 

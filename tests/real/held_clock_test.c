@@ -61,20 +61,6 @@ TEST_LONG_ROWS(clock, a_node_whose_clock_jumps_is_in_quarantine, 2)
     held_end(&scene, REDLOCK_OK);
 }
 
-/* The jump cannot be written to the marker. It is written when the node has memory again. */
-TEST(clock, a_full_node_whose_clock_jumps_is_in_quarantine_later)
-{
-    begin(_i, 1, MAX_TTL_MS);
-    ck_assert(cluster_command(cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "1", NULL));
-    cluster_shift_clock(cluster, 1, SHIFT_US);
-    real_until(scene.face, held_node_status(scene.face, 1).findings & REDLOCK_FINDING_FULL);
-    ck_assert(!held_node_status(scene.face, 1).usable);
-    ck_assert(cluster_command(cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "0", NULL));
-    real_until(scene.face, is_judged());
-    ck_assert_uint_eq(held_statistics(scene.face).node_clock_jumps, 1);
-    held_end(&scene, REDLOCK_OK);
-}
-
 /* This happens when a virtual machine was paused and its clock does not count the pause: the nodes' clocks are ahead. A
  * minority whose clocks do not jump changes nothing, and neither does the guard. */
 TEST_LONG_ROWS(clock, a_majority_that_jumps_the_same_way_is_our_own_clock, 2)

@@ -100,16 +100,6 @@ TEST_ROWS(link, unsolicited_data_closes_the_link, 4)
     face_close(&face, NULL);
 }
 
-/* --- Broken connections --- */
-
-TEST_ROWS(link, handshakes_that_break_are_tried_again, 2)
-{
-    struct tls_relay *relay = start_relay(protocols[_i]);
-    tls_relay_break_handshakes(relay, 3);
-    open_to(BLOCKING_FACE, relay);
-    use(1);
-}
-
 /* --- OpenSSL's error queue is per thread, and hiredis attributes any error in it to its own connection. The thread of the
  * asynchronous API belongs to the host. --- */
 

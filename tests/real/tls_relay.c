@@ -31,7 +31,6 @@ struct tls_relay {
     int client_fd;
     int server_fd;
     bool held;
-    atomic_uint breaks_wanted;
     atomic_uint handshakes;
     atomic_uint key_changes; /* key changes made by the client */
 };
@@ -67,23 +66,11 @@ static void watch_messages(int is_write, int version, int content_type, const vo
         atomic_fetch_add(&relay->key_changes, 1);
 }
 
-static void break_handshake(struct tls_relay *relay, int fd)
-{
-    char byte;
-    atomic_fetch_sub(&relay->breaks_wanted, 1);
-    socket_receive(fd, &byte, 1, test_deadline_ns(PATIENCE_MS));
-    socket_close_with_reset(fd);
-}
-
 static void take_client(struct tls_relay *relay)
 {
     int fd = accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return;
-    if (atomic_load(&relay->breaks_wanted) > 0) {
-        break_handshake(relay, fd);
-        return;
-    }
     hang_up(relay);
     relay->client_fd = fd;
     relay->server_fd = socket_connect_to("127.0.0.1", relay->server_port, test_deadline_ns(PATIENCE_MS));
@@ -206,11 +193,6 @@ void tls_relay_change_keys(struct tls_relay *relay)
 unsigned tls_relay_key_changes(const struct tls_relay *relay)
 {
     return atomic_load(&relay->key_changes);
-}
-
-void tls_relay_break_handshakes(struct tls_relay *relay, unsigned count)
-{
-    atomic_store(&relay->breaks_wanted, count);
 }
 
 void tls_relay_hold(struct tls_relay *relay, bool held)

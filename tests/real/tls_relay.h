@@ -23,9 +23,6 @@ void tls_relay_change_keys(struct tls_relay *relay);
 /* The number of key updates by the client. */
 unsigned tls_relay_key_changes(const struct tls_relay *relay);
 
-/* Resets the connection (RST) in the middle of the next `count` handshakes. */
-void tls_relay_break_handshakes(struct tls_relay *relay, unsigned count);
-
 /* held: accept no client and read nothing from the present one; not held: continue. */
 void tls_relay_hold(struct tls_relay *relay, bool held);
 

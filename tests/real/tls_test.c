@@ -4,6 +4,7 @@
 #include "support/allocator.h"
 #include "support/clock.h"
 #include "support/fake_server.h"
+#include "support/fixture.h"
 #include "support/sockets.h"
 
 #include <check.h>
@@ -233,132 +234,14 @@ TEST(links, a_plain_redis)
     ck_assert_uint_lt(result.elapsed_us, SOON_MS * 1000);
 }
 
-/* --- Secrets: no log line, result or status of a failed connection contains a password or a part of one --- */
-
-#define PASSWORD "hush51v/Kx7mw@silent83z"
-#define ENCODED  "hush51v%2FKx7mw%40silent83z"
-
-static const char *const secrets[] = {"hush51v", "Kx7mw", "silent83z"};
-
-static atomic_uint lines;         /* number of logged lines */
-static atomic_bool line_is_shown; /* a logged line contains a secret */
-static char shown_line[1024];     /* the first such line */
-
-static const char *secret_in(const void *bytes, size_t size)
+TEST(links, a_server_that_replies_in_plain_text)
 {
-    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++)
-        if (memmem(bytes, size, secrets[i], strlen(secrets[i])) != NULL)
-            return secrets[i];
-    return NULL;
-}
-
-/* Runs on the client's thread, where Check's assertions must not be used. */
-static void log_line(int level, const char *line, void *arg)
-{
-    (void)level;
-    (void)arg;
-    atomic_fetch_add(&lines, 1);
-    if (secret_in(line, strlen(line)) == NULL || atomic_load(&line_is_shown))
-        return;
-    snprintf(shown_line, sizeof shown_line, "%s", line);
-    atomic_store(&line_is_shown, true);
-}
-
-static void has_no_secret(const char *what, const void *bytes, size_t size)
-{
-    const char *secret = secret_in(bytes, size);
-    ck_assert_msg(secret == NULL, "%s shows '%s'", what, secret);
-}
-
-static int give_credentials(const char *node, char *user, char *password, size_t size, void *arg)
-{
-    (void)node;
-    (void)arg;
-    snprintf(user, size, "somebody");
-    snprintf(password, size, "%s", PASSWORD);
-    return 0;
-}
-
-enum way { BY_OPTION, BY_CALLBACK, BY_ADDRESS, WAYS };
-enum failure { STRANGE_AUTHORITY, OTHER_NAME, WRONG_PASSWORD, PLAIN_PORT, PLAIN_CLIENT, FAILURES };
-
-static const struct {
-    int status;
-    const char *words; /* of the node's text */
-} failures[FAILURES] = {
-    [STRANGE_AUTHORITY] = {REDLOCK_MISCONFIGURED, "TLS: certificate not trusted"},
-    [OTHER_NAME] = {REDLOCK_MISCONFIGURED, "TLS: the server's certificate is not for"},
-    [WRONG_PASSWORD] = {REDLOCK_MISCONFIGURED, "WRONGPASS"},
-    [PLAIN_PORT] = {REDLOCK_MISCONFIGURED, "TLS: the server does not speak TLS on this port"},
-    [PLAIN_CLIENT] = {REDLOCK_NO_QUORUM, ""},
-};
-
-static void give(enum way way)
-{
-    options.log = log_line;
-    options.log_level = REDLOCK_LOG_DEBUG;
-    if (way == BY_OPTION) {
-        options.user = "somebody";
-        options.password = PASSWORD;
-    } else if (way == BY_CALLBACK) {
-        options.credentials = give_credentials;
-    }
-}
-
-/* Returns the node's port. */
-static unsigned prepare(enum failure failure)
-{
-    if (failure == PLAIN_PORT) {
-        struct fake_server *server = fake_server_start(FAKE_IPV4);
-        fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
-        real_note_descriptors();
-        return fake_server_port(server);
-    }
-    start((struct peer){.count = 1, .names = failure == OTHER_NAME ? "DNS:other.example" : NULL});
-    if (failure == STRANGE_AUTHORITY)
-        options.tls_ca_file = certificates_path("stranger.pem");
-    if (failure == PLAIN_CLIENT)
-        options.connect_timeout_ms = 200;
-    return cluster_port(cluster, 0);
-}
-
-static void look_at_all(void)
-{
-    redlock_node_status status = held_node_status(face, 0);
-    static char metrics[32768];
-    ck_assert_int_eq(redlock_metrics(face_client(face), metrics, sizeof metrics, NULL), REDLOCK_OK);
-    has_no_secret("the statistics", metrics, strlen(metrics));
-    has_no_secret("the node's status", &status, sizeof status);
-    has_no_secret("the node's name", status.name, strlen(status.name));
-    ck_assert_str_ne(status.error, "");
-    has_no_secret("the result", &result, sizeof result);
-    has_no_secret("the result's text", redlock_result_text(&result), strlen(redlock_result_text(&result)));
-    ck_assert_str_ne(result.node[0].text, "");
-}
-
-TEST_ROWS(links, a_link_that_fails_shows_no_password, (int)FAILURES *(int)WAYS)
-{
-    enum failure failure = (enum failure)(_i / WAYS);
-    enum way way = (enum way)(_i % WAYS);
-    unsigned port = prepare(failure);
-    redlock_lock *lock;
-    char node[256];
-    atomic_store(&lines, 0);
-    atomic_store(&line_is_shown, false);
-    give(way);
-    snprintf(node, sizeof node, "%s://%s127.0.0.1:%u", failure == PLAIN_CLIENT ? "redis" : "rediss",
-             way == BY_ADDRESS ? "somebody:" ENCODED "@" : "", port);
-    open_face(node);
-    real_status(face_acquire(face, "resource", NULL, &lock, &result), failures[failure].status, &result);
-    ck_assert_msg(strstr(result.node[0].text, failures[failure].words) != NULL, "%s", result.node[0].text);
-    ck_assert_uint_lt(result.elapsed_us, SOON_MS * 1000);
-    look_at_all();
-    ck_assert_int_ne(face_ready(face, 50, &result), REDLOCK_OK);
-    look_at_all();
-    face_close(&face, &result);
-    has_no_secret("the result of closing", &result, sizeof result);
-    ck_assert_uint_gt(atomic_load(&lines), 0);
-    ck_assert_msg(!atomic_load(&line_is_shown), "logged: %s", shown_line);
+    struct fake_server *server = fake_server_start(FAKE_IPV4);
+    char *node = fixture_text("rediss://%s", fake_server_address(server));
+    fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
+    real_note_descriptors();
+    expect_refused(node, "TLS: the server does not speak TLS on this port");
+    free(node);
 }
 
 /* --- Unusable files and names: refused when the client is created --- */

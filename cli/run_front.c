@@ -467,6 +467,10 @@ static void run_on_lost(const struct front *front)
         return;
     char *line = strdup(front->run->on_lost);
     char *argv[] = {shell, option, line, NULL};
+    /* Those of an outer redlock, which are not about this lock. */
+    unsetenv("REDLOCK_TOKEN");
+    unsetenv("REDLOCK_VALIDITY_MS");
+    unsetenv("REDLOCK_FENCE");
     if (line == NULL || setenv("REDLOCK_RESOURCE", first_resource(&front->run->acquire), 1) != 0 ||
         setenv("REDLOCK_LOSS", loss_name(front->run->shared, killed && !front->holder_was_stopped), 1) != 0) {
         cli_say("out of memory for the command of --on-lost");

@@ -68,7 +68,7 @@ static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_m
 static bool is_ours(const char *variable)
 {
     static const char *const names[] = {
-        "REDLOCK_RESOURCE=", "REDLOCK_TOKEN=", "REDLOCK_VALIDITY_MS=", "REDLOCK_FENCE="};
+        "REDLOCK_RESOURCE=", "REDLOCK_TOKEN=", "REDLOCK_VALIDITY_MS=", "REDLOCK_FENCE=", "REDLOCK_LOSS="};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strncmp(variable, names[i], strlen(names[i])) == 0)

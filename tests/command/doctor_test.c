@@ -1,13 +1,12 @@
-/* redlock doctor and trust. Doctor finds and names each fault, and its remedy repairs it. Trust ends the quarantine
- * when the operator confirms. */
+/* redlock doctor, what doctor.txt cannot say: it names the fault, and its remedy repairs it. */
 #include "real/published_rights.h"
-#include "scene.h"
+#include "story.h"
 
 #include "support/delay_proxy.h"
 #include "support/fake_server.h"
 #include "support/server_program.h"
 
-enum { OK = 0, WARNING = 1, CRITICAL = 2, NOT_CONFIRMED = 1 };
+enum { OK = 0, WARNING = 1, CRITICAL = 2 };
 
 static struct program *doctor(int expected)
 {
@@ -19,41 +18,6 @@ static struct program *doctor(int expected)
 
 /* The names of a node's findings, separated by spaces. */
 #define FOUND(node) ".nodes[" #node "] | [.findings[].name] | join(\" \")"
-
-/* --- Doctor --- */
-
-TEST(shared_nodes, five_healthy_nodes)
-{
-    struct program *program = doctor(OK);
-    json_is(program, "[.working, .quorum, (.nodes | length), (.findings | length)] | join(\" \")", "5 3 5 0");
-    json_is(program,
-            "[.nodes[] | select(.works and .state == \"ready\" and .role == \"master\" and .round_trip_us > 0 and "
-            ".marker.why == \"trusted\" and .marker.nodes == 5 and .quarantine_ms == 0 and .append_only == false and "
-            ".maxmemory_policy == \"noeviction\" and .lacking == \"\" and (.run_id | length) == 40 and "
-            ".clock_ahead_us.least < 1000000 and .findings == [])] | length",
-            "5");
-    program = program_exits(program_run("doctor"), OK);
-    program_output_has(program, "ok: 5 of 5 nodes grant locks (3 needed); 2 more may fail\n");
-    ck_assert_uint_eq(program_count(program, "  master "), 5);
-    ck_assert_str_eq(program_errors(program), "");
-}
-
-TEST(own_nodes, nodes_that_fail_one_by_one)
-{
-    program_setting.config = scene_file(SCENE_HASTE);
-    for (size_t down = 1; down <= 3; down++) {
-        (down == 2 ? cluster_stop : cluster_kill)(cluster, down);
-        struct program *program = doctor(down < 3 ? WARNING : CRITICAL);
-        json_is(program, FOUND(1), "unreachable");
-        json_is(program, ".nodes[1].findings[0] | .text + \": \" + .remedy",
-                "cannot connect: Connection refused: start the server, or correct the address in the list of nodes");
-        json_is(program, FOUND(0), "");
-    }
-    struct program *program = program_exits(program_run("doctor"), CRITICAL);
-    program_output_has(program, "critical: 2 of 5 nodes grant locks (3 needed); none can be acquired\n");
-    program_output_has(program, "    unreachable: no reply to the handshake within");
-    program_output_has(program, "      -> the server hangs, or the port is not a Redis server's");
-}
 
 TEST(no_nodes, clocks_that_are_ahead_or_behind_are_named)
 {
@@ -93,42 +57,8 @@ TEST(no_nodes, what_is_wrong_with_servers_is_named)
     json_is(program, "[.nodes[4,5] | .findings[].name] | index(\"same-server\") != null", "true");
     json_is(program, ".findings[0].name", "number"); /* six nodes */
     program = program_run("acquire x -n");
-    program_refuses(program, MISCONFIGURED, "; redlock doctor shows the remedy");
-}
-
-/* The servers refuse every new lock although the user has all rights. */
-static const struct {
-    const char *parameter, *value;
-    const char *error, *remedy;
-} refusing[] = {
-    {"maxmemory", "1", "it grants no lock: OOM ", "raise maxmemory on the server, or free memory"},
-    {"min-replicas-to-write", "1", "it grants no lock: NOREPLICAS ",
-     "set min-replicas-to-write 0 on the server: replicas add no safety to a lock"},
-};
-
-TEST_ROWS(own_nodes, servers_that_refuse_new_locks_are_named, ROWS(refusing))
-{
-    for (size_t i = 0; i < 3; i++)
-        cluster_command(cluster, i, NULL, 0, "CONFIG", "SET", refusing[_i].parameter, refusing[_i].value, NULL);
-    struct program *program = doctor(CRITICAL);
-    json_is(program, "[.working, .nodes[0].works, .nodes[4].works] | join(\" \")", "2 false true");
-    json_is(program, FOUND(0), "refusing");
-    json_is(program, ".nodes[0].findings[0].remedy", refusing[_i].remedy);
-    program_output_has(program, refusing[_i].error);
-}
-
-/* Some limit allows the client, and no connection. */
-TEST(shared_nodes, limit_of_open_files_is_the_cause_and_has_a_remedy)
-{
-    unsigned named = 0;
-    for (int limit = 8; limit <= 28; limit++) {
-        struct program *program = program_waited(program_shell("ulimit -n %d; exec $R doctor", limit));
-        const char *found = strstr(program_output(program), ": Too many open files");
-        const char *line = "\n      -> raise the limit of open files (ulimit -n)\n";
-        ck_assert_msg(found == NULL || strncmp(strchr(found, '\n'), line, strlen(line)) == 0, "%d: %s", limit, found);
-        named += found != NULL;
-    }
-    ck_assert_uint_gt(named, 0);
+    program_exits(program, MISCONFIGURED);
+    program_errors_have(program, "; redlock doctor shows the remedy");
 }
 
 /* What is not the server that the user meant: how it answers, or what its INFO has, and the text and the remedy. */
@@ -324,20 +254,6 @@ TEST(no_nodes, proxy_that_spreads_connections_is_recognised)
     program_output_has(program, "list the servers themselves: no proxy that spreads connections");
 }
 
-/* Each would otherwise be missed only when a client waits, or a script runs. */
-TEST(no_nodes, renamed_commands_are_named)
-{
-    static const char *const renamed[] = {"--rename-command", "ZADD",    "",  "--rename-command",
-                                          "EVALSHA",          "SHAEVAL", NULL};
-    scene_cluster(3, &(struct cluster_node_options){.arguments = renamed});
-    program_setting.config = scene_file(SCENE_PATIENCE "guard = no\n");
-    struct program *program = doctor(CRITICAL);
-    json_is(program, FOUND(2), "not-persistent missing-commands");
-    json_is(
-        program, ".nodes[0].findings[] | select(.name == \"missing-commands\") | .text + \": \" + .remedy",
-        "the server has no EVALSHA ZADD: remove their rename-command from the server's configuration, and restart it");
-}
-
 #define AS_USER "REDLOCK_USER=" PUBLISHED_USER " REDLOCK_PASSWORD=" PUBLISHED_PASSWORD " "
 
 /* The remedy is a command, and it works. */
@@ -371,112 +287,4 @@ TEST(no_nodes, remedy_for_missing_rights_is_the_command_that_grants_them)
             "on the node: ACL SETUSER " PUBLISHED_USER " ~");
 }
 
-/* --- Trust --- */
-
-static const char assertion[] = "Trust it only if no client holds a lock";
-
-TEST(no_nodes, new_nodes_are_in_quarantine_until_they_are_trusted)
-{
-    scene_cluster(3, NULL);
-    struct program *program = doctor(CRITICAL);
-    json_is(program, "[.nodes[].findings[].name] | unique | join(\" \")", "quarantine");
-    json_is(program, ".nodes[0].findings[0].remedy", "wait; or, if no client holds a lock: redlock trust");
-    cluster_command(cluster, 1, NULL, 0, "FLUSHALL", NULL);
-    cluster_command(cluster, 2, NULL, 0, "FLUSHALL", NULL);
-    program = doctor(CRITICAL);
-    json_is(program, ".recovers_ms | . > 20000 and . < 40000", "true");
-    json_is(program, ".recovers_ms == ([.nodes[].quarantine_ms] | sort)[1]", "true");
-    program_setting.terminal = true;
-    struct program *waiter = program_start("acquire x");
-    program_setting.terminal = false;
-    program_shows(waiter, "waiting for 'x': not held, but 3 of 3 nodes grant no lock: 127.0.0.1:");
-    program_shows(waiter, "it is new, or was flushed");
-    program_signal(waiter, SIGTERM);
-    program_exits(waiter, -SIGTERM);
-    real_command(3, "CONFIG", "SET", "min-replicas-to-write", "1", NULL);
-    program = doctor(CRITICAL);
-    json_is(program, FOUND(0), "quarantine refusing");
-    json_is(program, ".recovers_ms", "null");
-    real_command(3, "CONFIG", "SET", "min-replicas-to-write", "0", NULL);
-    program = program_exits(program_run("trust"), USAGE);
-    program_output_has(program, assertion);
-    program_output_has(program, "it is new, or was flushed");
-    program_errors_have(program, "use --yes if no client holds a lock");
-    doctor(CRITICAL);
-    program = program_exits(program_run("trust --yes"), 0);
-    program_output_has(program, assertion);
-    program_output_has(program, "trusted: 3 of 3 nodes\n");
-    doctor(OK);
-    program = program_exits(program_run("trust"), 0);
-    program_output_has(program, "There is nothing to trust: no node is in quarantine.\n");
-}
-
-static struct program *answer(const char *keys)
-{
-    program_setting.terminal = true;
-    struct program *program = program_start("trust");
-    program_setting.terminal = false;
-    program_shows(program, "[y/N] ");
-    program_type(program, keys);
-    return program;
-}
-
-TEST(no_nodes, trust_asks_on_a_terminal)
-{
-    static const char *const refusals[] = {"n\n", "\n", "yesterday\n", "\004"};
-    scene_cluster(3, NULL);
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
-        struct program *program = answer(refusals[i]);
-        program_exits(program, NOT_CONFIRMED);
-        program_output_has(program, "nothing was changed");
-    }
-    doctor(CRITICAL);
-    program_exits(answer("y\n"), 0);
-    doctor(OK);
-}
-
-/* What the output of trust is redirected to gets no question. */
-TEST(no_nodes, trust_asks_where_the_answer_is_read)
-{
-    scene_cluster(3, NULL);
-    program_setting.terminal = true;
-    struct program *program = program_shell("exec $R trust >/dev/null");
-    program_shows(program, "[y/N] ");
-    program_type(program, "n\n");
-    program_exits(program, NOT_CONFIRMED);
-}
-
-TEST(no_nodes, nodes_of_another_deployment_are_taken_over_by_name)
-{
-    scene_cluster(3, NULL);
-    program_exits(program_run("trust -y"), 0);
-    program_setting.nodes = cluster_address(cluster, 0);
-    struct program *program = doctor(CRITICAL);
-    json_is(program, FOUND(0), "other-deployment");
-    json_is(program, ".nodes[0].findings[0].text",
-            "its marker names deployment 'default' with 3 nodes; its vote does not count");
-    program = program_exits(program_run("trust -y"), 0);
-    program_output_has(program, "belongs to deployment 'default' of 3 nodes, and will be taken from it");
-    json_is(doctor(OK), ".findings[0].text", "a single node: if it fails, no lock can be acquired");
-}
-
-TEST(no_nodes, too_few_nodes_to_trust)
-{
-    scene_cluster(3, NULL);
-    cluster_kill(cluster, 0);
-    cluster_kill(cluster, 1);
-    struct program *program = program_exits(program_run("trust --yes"), NO_QUORUM);
-    program_output_has(program, "trusted: 1 of 3 nodes\n");
-    program_errors_have(program, "is not trusted: unreachable: cannot connect");
-    program_errors_have(program, "too few nodes are trusted");
-}
-
-TEST(no_nodes, without_a_guard_there_is_nothing_to_trust)
-{
-    scene_cluster(1, NULL);
-    program_setting.config = scene_file(SCENE_PATIENCE "guard = no\n");
-    program_refuses(program_run("trust --yes"), MISCONFIGURED, "the guard is off");
-    json_is(doctor(WARNING), FOUND(0), "not-persistent"); /* the node loses everything in a restart */
-}
-
-REAL_PROGRAM("cli_doctor")
+STORY_PROGRAM("doctor")

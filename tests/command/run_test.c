@@ -39,25 +39,6 @@ TEST(shared_nodes, the_lock_is_kept_until_what_its_command_leaves_behind_has_end
     program_exits(program, 0);
 }
 
-/* All of redlock and its command, as by `docker pause`, until the lock has ended. */
-TEST(shared_nodes, lock_that_ends_while_redlock_is_stopped_has_expired)
-{
-    struct program *program = program_start("run " SHORT_TTL " --on-lost 'echo loss=$REDLOCK_LOSS' " NAME
-                                            " -- sh -c 'echo pid=$$.; exec sleep 60'");
-    pid_t stopped[] = {program_number(program, "pid="), program_process(program, PROGRAM_HOLDER), program_pid(program)};
-    for (int i = 0; i < ROWS(stopped); i++)
-        ck_assert_int_eq(kill(stopped[i], SIGSTOP), 0);
-    ck_assert(real_nothing_left(NULL));
-    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 200000000},
-              NULL); /* the front waits for the holder, which continues a little later, by this much */
-    for (int i = ROWS(stopped) - 1; i >= 0; i--)
-        kill(stopped[i], SIGCONT); /* the front may have killed the command already */
-    program_exits(program, LOST);
-    program_output_has(program, "loss=expired\n");
-    program_errors_have(program, "while redlock was stopped");
-    ck_assert_ptr_null(strstr(program_errors(program), "was killed"));
-}
-
 /* In a control group that is delegated, as systemd marks it. Returns "" where there is none of version 2, or no right. */
 static const char *make_delegated_group(void)
 {

@@ -5,6 +5,7 @@
 #include "support/file.h"
 #include "support/fixture.h"
 #include "support/process.h"
+#include "support/server_program.h"
 #include "support/temp_dir.h"
 
 #include <ctype.h>
@@ -150,6 +151,8 @@ static const char *value_of(const char *name, size_t length)
         return cluster_nodes_string(cluster);
     if (length == 5 && strncmp(name, "node", 4) == 0)
         return cluster_address(cluster, (size_t)(name[4] - '1'));
+    if (length == 6 && strncmp(name, "server", 6) == 0)
+        return server_program();
     return length == 8 && strncmp(name, "patience", 8) == 0 ? SCENE_PATIENCE : NULL;
 }
 
@@ -264,8 +267,6 @@ static const char *found(const char *how, char *rest)
         return program_text("%.*s", (int)strcspn(program_output(program), "\n"), program_output(program));
     if (is(how, "pid"))
         return program_text("%d", (int)pid);
-    if (is(how, "foreground"))
-        return program_text("%d", (int)program_foreground(program));
     if (is(how, "holder"))
         return program_text("%d", (int)program_process(program, PROGRAM_HOLDER));
     if (is(how, "child"))
@@ -336,6 +337,10 @@ static bool take_process_step(const char *verb, char *rest)
         REQUIRE(kill(process_of(rest), number) == 0, "there is no such process");
     } else if (is(verb, "stopped")) {
         REQUIRE(wait_until(program_is_stopped, now.program, PROGRAM_SOON_MS), "it is not");
+    } else if (is(verb, "running")) {
+        real_until(NULL, !process_stopped(&(struct process){.pid = process_of(rest)}));
+    } else if (is(verb, "foreground")) {
+        real_until(NULL, program_foreground(now.program) == process_of(rest));
     } else if (is(verb, "type")) {
         program_type(now.program, unescape(rest));
     } else if (is(verb, "hang-up")) {
@@ -407,11 +412,18 @@ static void redis(char *rest)
 static void make_cluster(size_t nodes, char *rest)
 {
     struct cluster_node_options each = {.own_clock = is(rest, "clocks")};
-    const char *arguments[] = {"--rename-command", rest + strlen("rename="), "", NULL};
+    const char *arguments[2 * REDIS_WORDS] = {NULL};
     if (begins(rest, "password="))
         each.password = rest + strlen("password=");
-    if (begins(rest, "rename="))
+    if (begins(rest, "rename=")) {
+        rest += strlen("rename=");
+        for (size_t i = 0; i < REDIS_WORDS && *rest != '\0'; i += 3) {
+            arguments[i] = "--rename-command";
+            arguments[i + 1] = take_word(&rest);
+            arguments[i + 2] = "";
+        }
         each.arguments = arguments;
+    }
     scene_cluster(nodes, &each);
 }
 
@@ -455,6 +467,12 @@ static void took(char *rest)
     REQUIRE(least ? took_ms >= bound_ms : took_ms <= bound_ms, "%llu ms", (unsigned long long)took_ms);
 }
 
+static void pause_for(uint64_t us)
+{
+    struct timespec time = test_timespec(us * 1000);
+    nanosleep(&time, NULL);
+}
+
 static bool take_setting_step(const char *verb, char *rest)
 {
     if (is(verb, "nodes"))
@@ -469,6 +487,8 @@ static bool take_setting_step(const char *verb, char *rest)
         now.clock_ns = test_now_ns();
     else if (is(verb, "took"))
         took(rest);
+    else if (is(verb, "pause"))
+        pause_for((uint64_t)number_of(take_word(&rest)) * (uint64_t)number_of(rest));
     else if (is(verb, "root"))
         now.over = geteuid() != 0;
     else
@@ -530,6 +550,23 @@ static void set_columns(const struct story *story)
     }
 }
 
+static void take_steps(const struct line *step, size_t steps);
+
+/* Takes the steps up to `again`, several times. Returns their number. */
+static size_t repeat(const struct line *step, size_t steps, int times)
+{
+    size_t count_inside = 0;
+    while (count_inside < steps && !is(step[count_inside].text, "again"))
+        count_inside++;
+    for (int i = 1; i <= times; i++) {
+        size_t values = now.values;
+        set_value("i", program_text("%d", i));
+        take_steps(step, count_inside);
+        now.values = values;
+    }
+    return count_inside;
+}
+
 static void take_steps(const struct line *step, size_t steps)
 {
     for (size_t i = 0; i < steps && !now.over; i++) {
@@ -541,7 +578,10 @@ static void take_steps(const struct line *step, size_t steps)
             if (value == NULL || *value == '\0')
                 continue;
         }
-        take_step(text);
+        if (begins(text, "repeat "))
+            i += repeat(step + i + 1, steps - i - 1, number_of(text + strlen("repeat ")));
+        else if (!is(text, "again"))
+            take_step(text);
     }
 }
 

@@ -9,7 +9,7 @@
  *   delete test:x
  *
  * A story with rows runs once for each. {NAME} is the row's column, a value of `let`, or one of {nodes}, {node1} ...
- * (addresses), {patience} (SCENE_PATIENCE). A step behind ?NAME is left out where that value is empty; "-" is an empty column.
+ * (addresses), {patience} (SCENE_PATIENCE), {server} (the program). A step behind ?NAME is left out where that value is empty; "-" is an empty column.
  * The steps above the first story begin each.
  *
  *   rows SIGNAL STATUS
@@ -29,10 +29,11 @@
  *   out TEXT, err TEXT  its output, or its errors, contain it;  out= TEXT, err= TEXT: are the text;  not TEXT: neither has it
  *   json FILTER == TEXT what jq(1) prints for its output
  *   let NAME HOW        sets a value: `json FILTER`, `number TEXT` (soon behind the text in its output), `line` (the first of
- *                       its output), `pid`, `holder`, `child [PID]`, `foreground` (group), `file TEXT`, `directory`, `text TEXT`,
+ *                       its output), `pid`, `holder`, `child [PID]`, `file TEXT`, `directory`, `text TEXT`,
  *                       `output`
  *   signal SIGTERM      sends it the signal;  kill SIGTERM PID: to any process, or group
- *   stopped             waits until it is stopped;  type KEYS: on its terminal;  hang-up: closes that
+ *   stopped             waits until it is stopped;  running PID: until that is not
+ *   type KEYS           on its terminal;  hang-up: closes that;  foreground PID: waits until the group has the foreground
  *   PID is a number, or the name of a value with one; -PID: of a group
  *   gone PID            there is no such process;  soon-gone PID: soon;  ended PID: soon, or it is a zombie;  lives PID
  *   subreaper           orphans become children of this test, of which `reap PID` says that it soon ends with 0, `reap any` that
@@ -43,10 +44,12 @@
  *   renewals NUMBER KEY waits for them;  nothing-left: waits until no key is
  *   redis [N ...] WORDS [=> REPLY]  these nodes, counted from 1, or each, execute it. In a word \x20 is a space
  *   kill-node N ..., stop-node N ..., repair
- *   cluster N [OPTION]  this story's own nodes, not trusted yet; password=TEXT, clocks, rename=COMMAND
+ *   cluster N [OPTION]  this story's own nodes, not trusted yet; password=TEXT, clocks, rename=COMMAND ...
  *   shift MS            all its clocks
  *   nodes LIST, config TEXT, terminal on, off: of the programs started next;  older CALL: see program.h
  *   clock               a duration begins here, of which `took least|most MS` says how long it was
+ *   repeat N            the steps up to `again` are done N times; {i} is the number
+ *   pause US N          for N times so many microseconds, where the pause is the subject
  *   root                the rest needs root
  *
  * In a TEXT, \n, \e, \\ and \xHH are those bytes.

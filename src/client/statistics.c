@@ -1,6 +1,5 @@
 /* What a client counts, as a snapshot and as text for Prometheus; and the state of its nodes. */
 #include <assert.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "src/client/client.h"
 #include "src/client/functions.h"
 #include "src/core/clock.h"
+#include "src/core/escape.h"
 #include "src/core/histogram.h"
 #include "src/node/guard.h"
 #include "src/node/witnesses.h"
@@ -50,57 +50,39 @@ int redlock_statistics_get(redlock_client *client, redlock_statistics *statistic
 
 /* ------------------------------------------------------------------------------------------------------------- text */
 
-/* A text in the caller's buffer. Text that does not fit is counted, too, so that the caller learns the size. */
-struct text {
-    char *at;
-    size_t size;
-    size_t used;
-};
-
-static void __attribute__((format(printf, 2, 3))) add(struct text *text, const char *format, ...)
+static void head(struct rl_writer *text, const char *name, const char *type, const char *help)
 {
-    size_t left = text->used < text->size ? text->size - text->used : 0;
-    va_list arguments;
-    va_start(arguments, format);
-    int wrote = vsnprintf(left ? text->at + text->used : NULL, left, format, arguments);
-    va_end(arguments);
-    if (wrote > 0)
-        text->used += (size_t)wrote;
-}
-
-static void head(struct text *text, const char *name, const char *type, const char *help)
-{
-    add(text, "# HELP redlock_%s %s\n# TYPE redlock_%s %s\n", name, help, name, type);
+    rl_write(text, "# HELP redlock_%s %s\n# TYPE redlock_%s %s\n", name, help, name, type);
 }
 
 /* One bound per power of two: precise enough for monitoring, with a quarter of the lines. */
-static void histogram(struct text *text, const char *name, const char *labels, const struct rl_latency *values)
+static void histogram(struct rl_writer *text, const char *name, const char *labels, const struct rl_latency *values)
 {
     uint64_t seen = 0;
     const char *comma = labels[0] ? "," : "";
     for (uint32_t power = 0; power < sizeof values->power / sizeof *values->power - 1; power++) {
         uint32_t last = power * RL_HISTOGRAM_PER_POWER + RL_HISTOGRAM_PER_POWER - 1;
         seen += values->power[power];
-        add(text, "redlock_%s_bucket{%s%sle=\"%.6f\"} %llu\n", name, labels, comma,
-            (double)(redlock_histogram_bound_us(last) + 1) / 1e6, (unsigned long long)seen);
+        rl_write(text, "redlock_%s_bucket{%s%sle=\"%.6f\"} %llu\n", name, labels, comma,
+                 (double)(redlock_histogram_bound_us(last) + 1) / 1e6, (unsigned long long)seen);
     }
-    add(text, "redlock_%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, labels, comma, (unsigned long long)values->count);
-    add(text, labels[0] ? "redlock_%s_sum{%s} %.6f\n" : "redlock_%s_sum%s %.6f\n", name, labels,
-        (double)values->sum_us / 1e6);
-    add(text, labels[0] ? "redlock_%s_count{%s} %llu\n" : "redlock_%s_count%s %llu\n", name, labels,
-        (unsigned long long)values->count);
+    rl_write(text, "redlock_%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, labels, comma, (unsigned long long)values->count);
+    rl_write(text, labels[0] ? "redlock_%s_sum{%s} %.6f\n" : "redlock_%s_sum%s %.6f\n", name, labels,
+             (double)values->sum_us / 1e6);
+    rl_write(text, labels[0] ? "redlock_%s_count{%s} %llu\n" : "redlock_%s_count%s %llu\n", name, labels,
+             (unsigned long long)values->count);
 }
 
-static void add_operations(struct text *text, const redlock_statistics *statistics)
+static void add_operations(struct rl_writer *text, const redlock_statistics *statistics)
 {
     head(text, "acquires_total", "counter", "Acquire operations, by status.");
     for (int status = 0; status < REDLOCK_STATUSES; status++)
-        add(text, "redlock_acquires_total{status=\"%s\"} %llu\n", redlock_status_name(-status) + strlen("REDLOCK_"),
-            (unsigned long long)statistics->acquires[status]);
+        rl_write(text, "redlock_acquires_total{status=\"%s\"} %llu\n",
+                 redlock_status_name(-status) + strlen("REDLOCK_"), (unsigned long long)statistics->acquires[status]);
     head(text, "losses_total", "counter", "Lost locks, by reason.");
     for (int loss = REDLOCK_LOSS_EXPIRED; loss <= REDLOCK_LOSS_CLOSED; loss++)
-        add(text, "redlock_losses_total{reason=\"%s\"} %llu\n", redlock_loss_name(loss),
-            (unsigned long long)statistics->losses[loss]);
+        rl_write(text, "redlock_losses_total{reason=\"%s\"} %llu\n", redlock_loss_name(loss),
+                 (unsigned long long)statistics->losses[loss]);
 }
 
 /* A number of the snapshot, or of a node. A new one is one line in a table below. */
@@ -159,11 +141,11 @@ static unsigned long long value_of(const struct metric *metric, const void *stat
     return wide;
 }
 
-static void add_metrics(struct text *text, const redlock_statistics *statistics)
+static void add_metrics(struct rl_writer *text, const redlock_statistics *statistics)
 {
     for (const struct metric *metric = metrics; metric < metrics + sizeof metrics / sizeof *metrics; metric++) {
         head(text, metric->name, metric->type, metric->help);
-        add(text, "redlock_%s %llu\n", metric->name, value_of(metric, statistics));
+        rl_write(text, "redlock_%s %llu\n", metric->name, value_of(metric, statistics));
     }
 }
 
@@ -183,24 +165,24 @@ static const char *label(const struct rl_node *node, char *buffer, size_t size)
     return buffer;
 }
 
-static void add_node_metric(struct text *text, const redlock_client *client, const struct metric *metric)
+static void add_node_metric(struct rl_writer *text, const redlock_client *client, const struct metric *metric)
 {
     char buffer[LABEL_SIZE];
     head(text, metric->name, metric->type, metric->help);
     for (unsigned i = 0; i < client->nodes->count; i++)
-        add(text, "redlock_%s{%s} %llu\n", metric->name, label(&client->nodes->node[i], buffer, sizeof buffer),
-            value_of(metric, &client->nodes->node[i].statistics));
+        rl_write(text, "redlock_%s{%s} %llu\n", metric->name, label(&client->nodes->node[i], buffer, sizeof buffer),
+                 value_of(metric, &client->nodes->node[i].statistics));
 }
 
-static void add_nodes(struct text *text, redlock_client *client)
+static void add_nodes(struct rl_writer *text, redlock_client *client)
 {
     char buffer[LABEL_SIZE];
     for (size_t i = 0; i < sizeof node_metrics / sizeof *node_metrics; i++)
         add_node_metric(text, client, &node_metrics[i]);
     head(text, "node_usable", "gauge", "1 if the node gets requests for new locks, otherwise 0.");
     for (unsigned i = 0; i < client->nodes->count; i++)
-        add(text, "redlock_node_usable{%s} %d\n", label(&client->nodes->node[i], buffer, sizeof buffer),
-            rl_node_usable(&client->nodes->node[i], rl_now(), true).is == RL_USABLE);
+        rl_write(text, "redlock_node_usable{%s} %d\n", label(&client->nodes->node[i], buffer, sizeof buffer),
+                 rl_node_usable(&client->nodes->node[i], rl_now(), true).is == RL_USABLE);
     head(text, "node_latency_seconds", "histogram", "Time from a request to its reply.");
     for (unsigned i = 0; i < client->nodes->count; i++)
         histogram(text, "node_latency_seconds", label(&client->nodes->node[i], buffer, sizeof buffer),
@@ -209,13 +191,13 @@ static void add_nodes(struct text *text, redlock_client *client)
 
 struct metrics {
     redlock_client *client;
-    struct text text;
+    struct rl_writer text;
 };
 
 static int write_metrics(void *data)
 {
     struct metrics *written = data;
-    struct text *text = &written->text;
+    struct rl_writer *text = &written->text;
     redlock_statistics statistics;
     fill(written->client, &statistics);
     add_operations(text, &statistics);

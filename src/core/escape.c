@@ -1,5 +1,6 @@
 #include "src/core/escape.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,17 @@
 #include "src/core/result.h"
 
 #define EMPTY_TOKEN "(empty)"
+
+void rl_write(struct rl_writer *writer, const char *format, ...)
+{
+    size_t left = writer->used < writer->size ? writer->size - writer->used : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    int wrote = vsnprintf(left ? writer->at + writer->used : NULL, left, format, arguments);
+    va_end(arguments);
+    if (wrote > 0)
+        writer->used += (size_t)wrote;
+}
 
 int rl_hex_digit(char digit)
 {

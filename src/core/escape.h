@@ -1,4 +1,4 @@
-/* Converts names of resources, and tokens, to text and back. All texts of the library use this form. */
+/* Writes texts, and converts names of resources, and tokens, to text and back. All texts of the library use this form. */
 #ifndef RL_ESCAPE_H
 #define RL_ESCAPE_H
 
@@ -6,6 +6,15 @@
 #include <stddef.h>
 
 #include "redlock/redlock.h"
+
+/* A text in a buffer, truncated at the buffer's end. What does not fit is counted, too, so that a caller learns the size. */
+struct rl_writer {
+    char *at;
+    size_t size;
+    size_t used;
+};
+
+void rl_write(struct rl_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* -1: it is no hexadecimal digit. */
 int rl_hex_digit(char digit);

@@ -21,6 +21,11 @@ static void libc_release(void *memory, void *user)
     free(memory);
 }
 
+bool rl_text_is(struct rl_text text, const char *characters)
+{
+    return text.size == strlen(characters) && memcmp(text.bytes, characters, text.size) == 0;
+}
+
 redlock_allocator rl_memory_allocator(const redlock_allocator *given)
 {
     static const redlock_allocator libc = {libc_allocate, libc_reallocate, libc_release, NULL};

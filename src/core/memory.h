@@ -2,10 +2,20 @@
 #ifndef RL_MEMORY_H
 #define RL_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "redlock/redlock.h"
+
+/* Bytes of another owner, without a NUL. */
+struct rl_text {
+    const char *bytes;
+    size_t size;
+};
+
+/* It has exactly these characters. */
+bool rl_text_is(struct rl_text text, const char *characters);
 
 /* The user's allocator if it is set, otherwise malloc(3)'s. */
 redlock_allocator rl_memory_allocator(const redlock_allocator *given);

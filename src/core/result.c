@@ -202,25 +202,6 @@ void rl_result_copy_votes(redlock_result *result, const redlock_result *from)
 
 /* ------------------------------------------------------------------------------------------------------- log line */
 
-/* A text in the result's buffer. It is truncated at the buffer's end. */
-struct text {
-    char *at;
-    size_t size;
-    size_t used;
-};
-
-static void __attribute__((format(printf, 2, 3))) add(struct text *text, const char *format, ...)
-{
-    if (text->used + 1 >= text->size)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    int wrote = vsnprintf(text->at + text->used, text->size - text->used, format, arguments);
-    va_end(arguments);
-    if (wrote > 0)
-        text->used += (size_t)wrote < text->size - text->used ? (size_t)wrote : text->size - text->used - 1;
-}
-
 static unsigned count(const redlock_result *result, int outcome)
 {
     unsigned found = 0;
@@ -230,12 +211,12 @@ static unsigned count(const redlock_result *result, int outcome)
 }
 
 /* "2 granted, 3 unreachable (10.0.0.1:6379 connection refused; ...)" */
-static void add_class(struct text *text, const redlock_result *result, int outcome, const char **separator)
+static void add_class(struct rl_writer *text, const redlock_result *result, int outcome, const char **separator)
 {
     unsigned found = count(result, outcome);
     if (!found)
         return;
-    add(text, "%s%u %s", *separator, found, redlock_outcome_name(outcome));
+    rl_write(text, "%s%u %s", *separator, found, redlock_outcome_name(outcome));
     *separator = ", ";
     if (outcome == REDLOCK_NODE_GRANTED || outcome == REDLOCK_NODE_PENDING)
         return;
@@ -246,10 +227,10 @@ static void add_class(struct text *text, const redlock_result *result, int outco
             continue;
         /* A close reports no names, because they end with the client; the nodes' texts begin with them. */
         const char *name = node->name ? node->name : "";
-        add(text, "%s%s%s%s", inner, name, name[0] && node->text[0] ? " " : "", node->text);
+        rl_write(text, "%s%s%s%s", inner, name, name[0] && node->text[0] ? " " : "", node->text);
         inner = "; ";
     }
-    add(text, ")");
+    rl_write(text, ")");
 }
 
 /* If all nodes are pending, the operation ended before its first round: listing them says nothing. */
@@ -284,22 +265,22 @@ static const char *status_text(const redlock_result *result, int status)
 }
 
 /* "held by web-3:4711 since 10:42:07, for 12.3 s unless extended": the time of day is the local one. */
-static void add_status(struct text *text, const redlock_result *result, int status)
+static void add_status(struct rl_writer *text, const redlock_result *result, int status)
 {
     const redlock_holder *holder = &result->holder;
     char clock[32] = "";
     if (status != REDLOCK_HELD || !holder->label[0]) {
-        add(text, "%s", status_text(result, status));
+        rl_write(text, "%s", status_text(result, status));
     } else {
         time_t since = (time_t)holder->since_s, now = time(NULL);
         bool is_recent = since <= now && now - since < 43200;
         struct tm local;
         if (localtime_r(&since, &local))
             strftime(clock, sizeof clock, is_recent ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &local);
-        add(text, "held by %s%s%s", holder->label, clock[0] ? " since " : "", clock);
+        rl_write(text, "held by %s%s%s", holder->label, clock[0] ? " since " : "", clock);
     }
     if (status == REDLOCK_HELD && result->remaining_ms > 0 && result->remaining_ms != REDLOCK_STATE_NO_EXPIRY)
-        add(text, ", for %.1f s unless extended", (double)result->remaining_ms / 1000);
+        rl_write(text, ", for %.1f s unless extended", (double)result->remaining_ms / 1000);
 }
 
 static bool is_any_refused_by_acl(const redlock_result *result)
@@ -318,14 +299,14 @@ const char *redlock_result_text(redlock_result *result)
         return "";
     if (result->text[0])
         return result->text;
-    struct text text = {result->text, sizeof result->text, 0};
+    struct rl_writer text = {result->text, sizeof result->text, 0};
     if (result->pending_undos) /* a close */
-        add(&text, "closed, with %u undo%s not confirmed (the keys expire)", result->pending_undos,
-            result->pending_undos == 1 ? "" : "s");
+        rl_write(&text, "closed, with %u undo%s not confirmed (the keys expire)", result->pending_undos,
+                 result->pending_undos == 1 ? "" : "s");
     else
         add_status(&text, result, result->status);
     if (result->cause != result->status) {
-        add(&text, "; the last attempt: ");
+        rl_write(&text, "; the last attempt: ");
         add_status(&text, result, result->cause);
     }
     const char *separator = ": ";
@@ -334,9 +315,9 @@ const char *redlock_result_text(redlock_result *result)
     if (was_any_node_sent_to(result))
         add_class(&text, result, REDLOCK_NODE_PENDING, &separator);
     if (is_any_refused_by_acl(result))
-        add(&text, "; redlock doctor names the rights to grant");
+        rl_write(&text, "; redlock doctor names the rights to grant");
     if (result->kept_releases)
-        add(&text, "; %u node%s the release when connected again", result->kept_releases,
-            result->kept_releases == 1 ? " gets" : "s get");
+        rl_write(&text, "; %u node%s the release when connected again", result->kept_releases,
+                 result->kept_releases == 1 ? " gets" : "s get");
     return result->text;
 }

@@ -24,12 +24,6 @@
 #define NO_NAME         "no name of a master; write sentinel://host:26379,host,host/NAME"
 #define ONE_DATABASE    "cannot be chosen: a cluster has database 0 alone"
 
-/* A part of the list: not NUL-terminated. */
-struct span {
-    const char *at;
-    size_t size;
-};
-
 struct parser {
     unsigned node;   /* its position in the list, from 1 */
     const char *end; /* of the list */
@@ -53,76 +47,76 @@ static bool __attribute__((format(printf, 2, 3))) wrong(struct parser *parser, c
  * Reports an error and quotes the wrong part. An unencoded ',' or '?' in a password splits it, so that a part of the
  * password appears as a host or a number. So a part is not quoted if an '@' follows anywhere in the list.
  */
-static bool wrong_part(struct parser *parser, const char *what, struct span part, const char *why)
+static bool wrong_part(struct parser *parser, const char *what, struct rl_text part, const char *why)
 {
-    if (memchr(part.at, '@', (size_t)(parser->end - part.at)))
+    if (memchr(part.bytes, '@', (size_t)(parser->end - part.bytes)))
         return wrong(parser, "%s'...' %s", what, why);
-    return wrong(parser, "%s'%.*s' %s", what, (int)part.size, part.at, why);
+    return wrong(parser, "%s'%.*s' %s", what, (int)part.size, part.bytes, why);
 }
 
-static struct span trimmed(struct span span)
+static struct rl_text trimmed(struct rl_text span)
 {
-    while (span.size && strchr(" \t\r\n", span.at[0]) && span.at[0])
-        span.at++, span.size--;
-    while (span.size && strchr(" \t\r\n", span.at[span.size - 1]) && span.at[span.size - 1])
+    while (span.size && strchr(" \t\r\n", span.bytes[0]) && span.bytes[0])
+        span.bytes++, span.size--;
+    while (span.size && strchr(" \t\r\n", span.bytes[span.size - 1]) && span.bytes[span.size - 1])
         span.size--;
     return span;
 }
 
-static bool cut_at(struct span *rest, const char *at, struct span *before)
+static bool cut_at(struct rl_text *rest, const char *at, struct rl_text *before)
 {
     if (!at)
         return false;
-    before->at = rest->at;
-    before->size = (size_t)(at - rest->at);
+    before->bytes = rest->bytes;
+    before->size = (size_t)(at - rest->bytes);
     rest->size -= before->size + 1;
-    rest->at = at + 1;
+    rest->bytes = at + 1;
     return true;
 }
 
 /* Splits `rest` at the first (cut_last: the last) `mark`. false: it has none, and is unchanged. */
-static bool cut(struct span *rest, char mark, struct span *before)
+static bool cut(struct rl_text *rest, char mark, struct rl_text *before)
 {
-    return cut_at(rest, memchr(rest->at, mark, rest->size), before);
+    return cut_at(rest, memchr(rest->bytes, mark, rest->size), before);
 }
 
-static bool cut_last(struct span *rest, char mark, struct span *before)
+static bool cut_last(struct rl_text *rest, char mark, struct rl_text *before)
 {
-    return cut_at(rest, memrchr(rest->at, mark, rest->size), before);
+    return cut_at(rest, memrchr(rest->bytes, mark, rest->size), before);
 }
 
-static bool starts_with(struct span *span, const char *prefix)
+static bool starts_with(struct rl_text *span, const char *prefix)
 {
     size_t size = strlen(prefix);
-    if (span->size < size || strncasecmp(span->at, prefix, size) != 0)
+    if (span->size < size || strncasecmp(span->bytes, prefix, size) != 0)
         return false;
-    span->at += size;
+    span->bytes += size;
     span->size -= size;
     return true;
 }
 
-static bool number(struct span span, uint64_t least, uint64_t most, uint64_t *value)
+static bool number(struct rl_text span, uint64_t least, uint64_t most, uint64_t *value)
 {
     if (span.size == 0 || span.size > 10)
         return false;
     *value = 0;
     for (size_t i = 0; i < span.size; i++) {
-        if (span.at[i] < '0' || span.at[i] > '9')
+        if (span.bytes[i] < '0' || span.bytes[i] > '9')
             return false;
-        *value = *value * 10 + (uint64_t)(span.at[i] - '0');
+        *value = *value * 10 + (uint64_t)(span.bytes[i] - '0');
     }
     return *value >= least && *value <= most;
 }
 
 /* Percent-decodes into a C string. The error never quotes the input, which may be a password. */
-static bool decoded(struct parser *parser, struct span span, char *out, size_t size, const char *what)
+static bool decoded(struct parser *parser, struct rl_text span, char *out, size_t size, const char *what)
 {
     size_t used = 0;
     for (size_t i = 0; i < span.size; i++) {
-        int byte = (unsigned char)span.at[i];
+        int byte = (unsigned char)span.bytes[i];
         if (byte == '%') {
-            int high = i + 2 < span.size ? rl_hex_digit(span.at[i + 1]) : -1;
-            int low = high < 0 ? -1 : rl_hex_digit(span.at[i + 2]);
+            int high = i + 2 < span.size ? rl_hex_digit(span.bytes[i + 1]) : -1;
+            int low = high < 0 ? -1 : rl_hex_digit(span.bytes[i + 2]);
             if (low < 0)
                 return wrong(parser, "a %% in the %s is not followed by two hexadecimal digits; write %%25 for a %%",
                              what);
@@ -139,27 +133,27 @@ static bool decoded(struct parser *parser, struct span span, char *out, size_t s
     return true;
 }
 
-static bool plain_host(struct span host)
+static bool plain_host(struct rl_text host)
 {
     for (size_t i = 0; i < host.size; i++) {
-        unsigned char c = (unsigned char)host.at[i];
+        unsigned char c = (unsigned char)host.bytes[i];
         if (c <= ' ' || c == 127 || strchr("/@?#[]\"'\\;|&!$*()<>{}`^+=~", c))
             return false;
     }
     return host.size > 0;
 }
 
-static bool set_host(struct parser *parser, struct rl_address *address, struct span host)
+static bool set_host(struct parser *parser, struct rl_address *address, struct rl_text host)
 {
     if (!plain_host(host))
         return wrong_part(parser, "", host, "is not a host name or address");
     if (host.size >= sizeof address->host)
         return wrong(parser, "the host name is longer than %zu bytes", sizeof address->host - 1);
-    memcpy(address->host, host.at, host.size);
+    memcpy(address->host, host.bytes, host.size);
     return true;
 }
 
-static bool set_port(struct parser *parser, struct rl_address *address, struct span port)
+static bool set_port(struct parser *parser, struct rl_address *address, struct rl_text port)
 {
     uint64_t value;
     if (!number(port, 1, 65535, &value))
@@ -169,53 +163,48 @@ static bool set_port(struct parser *parser, struct rl_address *address, struct s
 }
 
 /* What separates the items of other lists. */
-static bool has_foreign_separator(struct span text)
+static bool has_foreign_separator(struct rl_text text)
 {
     for (size_t i = 0; i < text.size; i++)
-        if (memchr("; \t|", text.at[i], sizeof "; \t|" - 1))
+        if (memchr("; \t|", text.bytes[i], sizeof "; \t|" - 1))
             return true;
     return false;
 }
 
 /* host, host:port, [v6], [v6]:port */
-static bool host_and_port(struct parser *parser, struct rl_address *address, struct span rest, uint16_t port)
+static bool host_and_port(struct parser *parser, struct rl_address *address, struct rl_text rest, uint16_t port)
 {
-    struct span host;
+    struct rl_text host;
     address->port = port;
-    if (memchr(rest.at, '@', rest.size)) /* not quoted: it may be a password */
+    if (memchr(rest.bytes, '@', rest.size)) /* not quoted: it may be a password */
         return wrong(parser, "a user and password need the form redis://user:password@host:port");
     if (has_foreign_separator(rest))
         return wrong(parser, "separate nodes by commas, not by ';', '|' or spaces");
-    if (rest.size && rest.at[0] == '[') {
-        rest.at++, rest.size--;
+    if (rest.size && rest.bytes[0] == '[') {
+        rest.bytes++, rest.size--;
         if (!cut(&rest, ']', &host))
             return wrong(parser, "'[' without ']' around an IPv6 address");
-        if (rest.size && rest.at[0] != ':')
+        if (rest.size && rest.bytes[0] != ':')
             return wrong_part(parser, "", rest, "after ']' is not a :port");
         if (!set_host(parser, address, host))
             return false;
-        return rest.size == 0 || set_port(parser, address, (struct span){rest.at + 1, rest.size - 1});
+        return rest.size == 0 || set_port(parser, address, (struct rl_text){rest.bytes + 1, rest.size - 1});
     }
     if (!cut(&rest, ':', &host))
         return set_host(parser, address, rest);
-    if (memchr(rest.at, ':', rest.size))
+    if (memchr(rest.bytes, ':', rest.size))
         return wrong(parser, "more than one ':'; write an IPv6 address in brackets, [::1]:6379");
     return set_host(parser, address, host) && set_port(parser, address, rest);
 }
 
-static bool set_path(struct parser *parser, struct rl_address *address, struct span path)
+static bool set_path(struct parser *parser, struct rl_address *address, struct rl_text path)
 {
-    if (path.size < 2 || path.at[0] != '/')
+    if (path.size < 2 || path.bytes[0] != '/')
         return wrong(parser, "a unix socket's path must be absolute: unix:///run/redis.sock");
     return decoded(parser, path, address->path, sizeof address->path, "path");
 }
 
-static bool is(struct span span, const char *text)
-{
-    return span.size == strlen(text) && memcmp(span.at, text, span.size) == 0;
-}
-
-static bool set_database(struct parser *parser, struct rl_address *address, struct span database)
+static bool set_database(struct parser *parser, struct rl_address *address, struct rl_text database)
 {
     uint64_t value;
     if (!number(database, 0, 1000000, &value))
@@ -224,13 +213,13 @@ static bool set_database(struct parser *parser, struct rl_address *address, stru
     return true;
 }
 
-static bool parameter(struct parser *parser, struct rl_address *address, struct span name, struct span value)
+static bool parameter(struct parser *parser, struct rl_address *address, struct rl_text name, struct rl_text value)
 {
     uint64_t amount;
-    bool connect = is(name, "connect_timeout_ms");
-    if (is(name, "database"))
+    bool connect = rl_text_is(name, "connect_timeout_ms");
+    if (rl_text_is(name, "database"))
         return set_database(parser, address, value);
-    if (!connect && !is(name, "timeout_ms"))
+    if (!connect && !rl_text_is(name, "timeout_ms"))
         return wrong_part(parser, "parameter ", name, "is unknown; known are timeout_ms, connect_timeout_ms, database");
     if (!number(value, 1, 3600000, &amount))
         return wrong_part(parser, connect ? "connect_timeout_ms " : "timeout_ms ", value,
@@ -239,9 +228,9 @@ static bool parameter(struct parser *parser, struct rl_address *address, struct 
     return true;
 }
 
-static bool parameters(struct parser *parser, struct rl_address *address, struct span rest)
+static bool parameters(struct parser *parser, struct rl_address *address, struct rl_text rest)
 {
-    struct span pair, name;
+    struct rl_text pair, name;
     bool more = true;
     while (more) {
         more = cut(&rest, '&', &pair);
@@ -256,9 +245,9 @@ static bool parameters(struct parser *parser, struct rl_address *address, struct
 }
 
 /* user:password@ or :password@. A user@ alone is refused, because some clients read it as a password. */
-static bool credentials(struct parser *parser, struct rl_address *address, struct span info)
+static bool credentials(struct parser *parser, struct rl_address *address, struct rl_text info)
 {
-    struct span user = {info.at, 0};
+    struct rl_text user = {info.bytes, 0};
     if (!cut(&info, ':', &user))
         return wrong(parser, "a user without a password; write user:password@, or :password@ for the default user");
     if (info.size == 0)
@@ -269,9 +258,9 @@ static bool credentials(struct parser *parser, struct rl_address *address, struc
 }
 
 /* The part of a redis:// or rediss:// URI behind the scheme. */
-static bool tcp_uri(struct parser *parser, struct rl_address *address, struct span rest)
+static bool tcp_uri(struct parser *parser, struct rl_address *address, struct rl_text rest)
 {
-    struct span authority;
+    struct rl_text authority;
     if (!cut(&rest, '/', &authority)) {
         authority = rest;
         rest.size = 0;
@@ -284,7 +273,7 @@ static bool tcp_uri(struct parser *parser, struct rl_address *address, struct sp
 static void set_name(struct rl_address *address);
 
 /* The same one twice would have two votes. */
-static bool add_witness(struct parser *parser, struct rl_address *address, struct span text)
+static bool add_witness(struct parser *parser, struct rl_address *address, struct rl_text text)
 {
     struct rl_address witness = {.port = 0};
     size_t used = strlen(address->witnesses), size;
@@ -307,9 +296,9 @@ static bool add_witness(struct parser *parser, struct rl_address *address, struc
     return true;
 }
 
-static bool add_witnesses(struct parser *parser, struct rl_address *address, struct span list)
+static bool add_witnesses(struct parser *parser, struct rl_address *address, struct rl_text list)
 {
-    struct span witness;
+    struct rl_text witness;
     for (bool more = true; more;) {
         more = cut(&list, ',', &witness);
         if (!add_witness(parser, address, more ? witness : list))
@@ -319,9 +308,9 @@ static bool add_witnesses(struct parser *parser, struct rl_address *address, str
 }
 
 /* Behind the credentials: servers of the cluster, and perhaps a '/'. */
-static bool cluster_uri(struct parser *parser, struct rl_address *address, struct span rest)
+static bool cluster_uri(struct parser *parser, struct rl_address *address, struct rl_text rest)
 {
-    struct span servers = rest;
+    struct rl_text servers = rest;
     address->cluster = true;
     if (cut(&rest, '/', &servers) && rest.size)
         return wrong_part(parser, "database ", rest, ONE_DATABASE);
@@ -330,26 +319,26 @@ static bool cluster_uri(struct parser *parser, struct rl_address *address, struc
     return add_witnesses(parser, address, servers);
 }
 
-static bool set_master(struct parser *parser, struct rl_address *address, struct span name)
+static bool set_master(struct parser *parser, struct rl_address *address, struct rl_text name)
 {
     for (size_t i = 0; i < name.size; i++)
-        if (!isalnum((unsigned char)name.at[i]) && !strchr(".-_", name.at[i]))
+        if (!isalnum((unsigned char)name.bytes[i]) && !strchr(".-_", name.bytes[i]))
             return wrong(parser, "the master's name has a character that Sentinels do not allow; known are letters, "
                                  "digits and . - _ (in a password, a '/' is written %%2F)");
     if (name.size == 0)
         return wrong(parser, NO_NAME);
     if (name.size >= sizeof address->master)
         return wrong(parser, "the master's name is longer than %zu bytes", sizeof address->master - 1);
-    memcpy(address->master, name.at, name.size);
+    memcpy(address->master, name.bytes, name.size);
     return true;
 }
 
 /* Behind the credentials: the Sentinels, the master's name, and perhaps a database. */
-static bool sentinel_uri(struct parser *parser, struct rl_address *address, struct span rest)
+static bool sentinel_uri(struct parser *parser, struct rl_address *address, struct rl_text rest)
 {
-    struct span sentinels, name = {rest.at, 0};
+    struct rl_text sentinels, name = {rest.bytes, 0};
     /* Without a name the next '/' is of another node's scheme. */
-    if (!cut(&rest, '/', &sentinels) || (sentinels.size && sentinels.at[sentinels.size - 1] == ':'))
+    if (!cut(&rest, '/', &sentinels) || (sentinels.size && sentinels.bytes[sentinels.size - 1] == ':'))
         return wrong(parser, NO_NAME);
     if (!add_witnesses(parser, address, sentinels))
         return false;
@@ -365,7 +354,7 @@ static bool sentinel_uri(struct parser *parser, struct rl_address *address, stru
 enum kind { NO_SCHEME, TCP, SOCKET, SENTINEL, CLUSTER };
 
 /* Takes the scheme from the start. */
-static enum kind take_scheme(struct span *rest, bool *tls)
+static enum kind take_scheme(struct rl_text *rest, bool *tls)
 {
     static const struct {
         const char *text;
@@ -382,9 +371,9 @@ static enum kind take_scheme(struct span *rest, bool *tls)
     return NO_SCHEME;
 }
 
-static bool uri(struct parser *parser, struct rl_address *address, struct span rest, enum kind kind)
+static bool uri(struct parser *parser, struct rl_address *address, struct rl_text rest, enum kind kind)
 {
-    struct span query = {rest.at, 0}, info, target;
+    struct rl_text query = {rest.bytes, 0}, info, target;
     if (cut(&rest, '?', &target)) {
         query = rest;
         rest = target;
@@ -403,9 +392,9 @@ static bool uri(struct parser *parser, struct rl_address *address, struct span r
     return kind == SOCKET ? set_path(parser, address, rest) : tcp_uri(parser, address, rest);
 }
 
-static bool one(struct parser *parser, struct rl_address *address, struct span text)
+static bool one(struct parser *parser, struct rl_address *address, struct rl_text text)
 {
-    struct span rest = text;
+    struct rl_text rest = text;
     if (text.size == 0)
         return wrong(parser, "it is empty; separate nodes by single commas");
     if (text.size > NODE_MAX)
@@ -413,11 +402,11 @@ static bool one(struct parser *parser, struct rl_address *address, struct span t
     enum kind kind = take_scheme(&rest, &address->tls);
     if (kind != NO_SCHEME)
         return uri(parser, address, rest, kind);
-    if (rest.at[0] == '/')
+    if (rest.bytes[0] == '/')
         return set_path(parser, address, rest);
-    const char *scheme = memmem(rest.at, rest.size, "://", 3);
+    const char *scheme = memmem(rest.bytes, rest.size, "://", 3);
     if (scheme)
-        return wrong_part(parser, "scheme ", (struct span){rest.at, (size_t)(scheme - rest.at)},
+        return wrong_part(parser, "scheme ", (struct rl_text){rest.bytes, (size_t)(scheme - rest.bytes)},
                           "is unknown; known are redis, rediss, unix, sentinel, sentinels, cluster, clusters");
     return host_and_port(parser, address, rest, PORT);
 }
@@ -455,10 +444,10 @@ static bool is_same(const struct rl_address *a, const struct rl_address *b)
 }
 
 /* rest: the list behind this node. */
-static bool is_new_node(struct parser *parser, const struct rl_address *addresses, unsigned index, struct span rest)
+static bool is_new_node(struct parser *parser, const struct rl_address *addresses, unsigned index, struct rl_text rest)
 {
     /* A node that looks like a path may be the end of a password that an unencoded ',' split. */
-    bool may_be_secret = memchr(rest.at, '@', rest.size) || strchr(addresses[index].name, '@');
+    bool may_be_secret = memchr(rest.bytes, '@', rest.size) || strchr(addresses[index].name, '@');
     const char *name = may_be_secret ? "..." : addresses[index].name;
     for (unsigned earlier = 0; earlier < index; earlier++)
         if (is_same(&addresses[earlier], &addresses[index]))
@@ -468,20 +457,20 @@ static bool is_new_node(struct parser *parser, const struct rl_address *addresse
 
 /* The witnesses of a node are separated by commas, too. With Sentinels the node ends behind their '/'; servers of a
  * cluster end behind a '/' or a '?', and before the next node that has a scheme, or is a path. */
-static bool cut_node(struct span *rest, struct span *text)
+static bool cut_node(struct rl_text *rest, struct rl_text *text)
 {
     bool tls, ends = false;
-    struct span node = trimmed(*rest), credentials;
+    struct rl_text node = trimmed(*rest), credentials;
     enum kind kind = take_scheme(&node, &tls);
     if (kind != SENTINEL && kind != CLUSTER)
         return cut(rest, ',', text);
-    const char *at = node.at, *end = at + node.size, *next = memmem(at, node.size, "://", 3);
-    struct span own = {at, next ? (size_t)(next - at) : node.size};
+    const char *at = node.bytes, *end = at + node.size, *next = memmem(at, node.size, "://", 3);
+    struct rl_text own = {at, next ? (size_t)(next - at) : node.size};
     const char *comma = next && kind == CLUSTER ? memrchr(at, ',', own.size) : NULL; /* in front of the next scheme */
     own.size = comma ? (size_t)(comma - at) : own.size;
     /* A password may have a '/'; the '@' of another node follows its scheme. */
     if (cut_last(&own, '@', &credentials))
-        at = own.at;
+        at = own.bytes;
     for (; at < (comma ? comma : end); at++) {
         if (*at == ',' && (ends || (kind == CLUSTER && at + 1 < end && at[1] == '/')))
             break;
@@ -489,8 +478,8 @@ static bool cut_node(struct span *rest, struct span *text)
     }
     if (at == end)
         return false;
-    *text = (struct span){rest->at, (size_t)(at - rest->at)};
-    *rest = (struct span){at + 1, (size_t)(end - at - 1)};
+    *text = (struct rl_text){rest->bytes, (size_t)(at - rest->bytes)};
+    *rest = (struct rl_text){at + 1, (size_t)(end - at - 1)};
     return true;
 }
 
@@ -513,7 +502,7 @@ void rl_address_witness(const struct rl_address *node, unsigned index, struct rl
     for (unsigned i = 0; i < index; i++)
         at = strchr(at, ' ') + 1;
     struct parser parser = {0, at, witness->name, sizeof witness->name};
-    bool parsed = host_and_port(&parser, witness, (struct span){at, strcspn(at, " ")}, SENTINEL_PORT);
+    bool parsed = host_and_port(&parser, witness, (struct rl_text){at, strcspn(at, " ")}, SENTINEL_PORT);
     assert(index < node->witness_count && parsed);
     (void)parsed;
     set_name(witness);
@@ -544,7 +533,7 @@ void rl_address_tag(struct rl_address *address, const char *tag, size_t size)
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
                          size_t error_size)
 {
-    struct span rest = {list, list ? strnlen(list, LIST_MAX + 1) : 0}, text;
+    struct rl_text rest = {list, list ? strnlen(list, LIST_MAX + 1) : 0}, text;
     struct parser parser = {0, list ? list + rest.size : NULL, error, error_size};
     if (trimmed(rest).size == 0 || rest.size > LIST_MAX) {
         snprintf(error, error_size,

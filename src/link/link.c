@@ -97,7 +97,7 @@ void rl_link_free(struct rl_link *link)
     link->output = (struct rl_output){0};
 }
 
-/* The reason is TLS's, if it has one: hiredis reports an unrelated errno then. Call it before rl_tls_leave(). */
+/* The reason is TLS's, if it has one: hiredis reports an unrelated errno then. Call it before rl_tls_clear_errors(). */
 static void end(struct rl_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void end(struct rl_link *link, const char *format, ...)
 {
@@ -273,9 +273,9 @@ static void write_out(struct rl_link *link)
         write_plain(link);
         return;
     }
-    rl_tls_enter();
+    rl_tls_clear_errors();
     write_tls(link);
-    rl_tls_leave();
+    rl_tls_clear_errors();
 }
 
 /* TLS may raise SIGPIPE. Plain writes do not. */
@@ -404,14 +404,6 @@ static __attribute__((noinline)) size_t read_little(struct rl_link *link)
     return all;
 }
 
-static void read_in(struct rl_link *link)
-{
-    if (link->session)
-        read_tls(link);
-    else
-        link->full = (link->full && link->output.size >= RL_OUTPUT_BUSY ? read_much : read_little)(link) >= READ_LITTLE;
-}
-
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
 {
     (void)loop;
@@ -421,14 +413,15 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
     if (!rl_process_is(link->writes->owner))
         return;
     if (!link->session) {
-        read_in(link);
+        bool much = link->full && link->output.size >= RL_OUTPUT_BUSY;
+        link->full = (much ? read_much : read_little)(link) >= READ_LITTLE;
         return;
     }
     /* TLS replies to some records itself, so reading can write, and can unblock the bytes that are left to write. */
     block_sigpipe(link, &guard);
-    rl_tls_enter();
-    read_in(link);
-    rl_tls_leave();
+    rl_tls_clear_errors();
+    read_tls(link);
+    rl_tls_clear_errors();
     if (link->context && link->unwritten)
         write_out(link);
     rl_sigpipe_restore(&guard, link->writes->broken);
@@ -504,10 +497,10 @@ static bool start_tls(struct rl_link *link, struct rl_link_end *why)
 {
     struct rl_sigpipe guard = {.blocks = false};
     block_sigpipe(link, &guard);
-    rl_tls_enter();
+    rl_tls_clear_errors();
     link->session =
         rl_tls_start(link->tls, &link->context->c, link->host, why->text, sizeof why->text, &why->permanent);
-    rl_tls_leave();
+    rl_tls_clear_errors();
     rl_sigpipe_restore(&guard, !link->session);
     return link->session;
 }

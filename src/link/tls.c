@@ -19,21 +19,11 @@
 #include "src/core/memory.h"
 #include "src/link/address.h"
 
-enum { CERTIFICATE, KEY, AUTHORITIES, FILES };
-
-/* What changes when a file is written or replaced. */
-struct version {
-    dev_t device;
-    ino_t number;
-    off_t size;
-    struct timespec written;
-};
-
 struct rl_tls {
     SSL_CTX *context;
     const struct rl_core *core;
     const redlock_options *options; /* the core's */
-    struct version version[FILES];  /* of the files in the context */
+    uint64_t version;               /* of the files in the context */
 };
 
 /* ------------------------------------------------------------------------------------------- certificates and keys */
@@ -172,27 +162,27 @@ static int set_up(SSL_CTX *context, const redlock_options *options, redlock_resu
     return status ? status : present(context, options, result);
 }
 
-/* false: a file cannot be looked at, for a moment while it is replaced. */
-static bool look(const redlock_options *options, struct version version[FILES])
+/* Another number when a file is written or replaced. 0: one cannot be looked at, for a moment while it is replaced. */
+static uint64_t version_of_files(const redlock_options *options)
 {
-    const char *const path[FILES] = {options->tls_certificate_file, options->tls_key_file, options->tls_ca_file};
-    memset(version, 0, FILES * sizeof *version);
-    for (unsigned i = 0; i < FILES; i++) {
+    const char *const paths[] = {options->tls_certificate_file, options->tls_key_file, options->tls_ca_file};
+    uint64_t version = RL_HASH_OF_NOTHING;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         struct stat found;
-        if (!path[i])
+        if (!paths[i])
             continue;
-        if (stat(path[i], &found) != 0)
-            return false;
-        version[i].device = found.st_dev;
-        version[i].number = found.st_ino;
-        version[i].size = found.st_size;
-        version[i].written = found.st_mtim;
+        if (stat(paths[i], &found) != 0)
+            return 0;
+        version = rl_hash(version, (const char *)&found.st_dev, sizeof found.st_dev);
+        version = rl_hash(version, (const char *)&found.st_ino, sizeof found.st_ino);
+        version = rl_hash(version, (const char *)&found.st_size, sizeof found.st_size);
+        version = rl_hash(version, (const char *)&found.st_mtim, sizeof found.st_mtim);
     }
-    return true;
+    return version;
 }
 
-/* The versions are those from before the reading: a file that is replaced meanwhile is read again at the next connect. */
-static int read_files(struct rl_tls *tls, const struct version version[FILES], redlock_result *result)
+/* The version is that from before the reading: a file that is replaced meanwhile is read again at the next connect. */
+static int read_files(struct rl_tls *tls, uint64_t version, redlock_result *result)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     int status = set_up(context, tls->options, result);
@@ -202,15 +192,15 @@ static int read_files(struct rl_tls *tls, const struct version version[FILES], r
     }
     SSL_CTX_free(tls->context); /* the connections that use it have their references */
     tls->context = context;
-    memcpy(tls->version, version, sizeof tls->version);
+    tls->version = version;
     return REDLOCK_OK;
 }
 
 static void refresh(struct rl_tls *tls)
 {
-    struct version version[FILES];
+    uint64_t version = version_of_files(tls->options);
     redlock_result why;
-    if (!look(tls->options, version) || memcmp(version, tls->version, sizeof version) == 0)
+    if (!version || version == tls->version)
         return;
     if (read_files(tls, version, &why))
         rl_log(tls->core, REDLOCK_LOG_WARNING, "TLS: changed files cannot be used, and those before stay in use: %s",
@@ -230,12 +220,10 @@ int rl_tls_create(const struct rl_core *core, struct rl_tls **tls, redlock_resul
     struct rl_tls *made = rl_allocate(&core->allocator, sizeof *made);
     if (!made)
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for TLS");
-    struct version version[FILES];
     *made = (struct rl_tls){.core = core, .options = options};
-    look(options, version);
-    rl_tls_enter();
-    int status = read_files(made, version, result);
-    rl_tls_leave();
+    ERR_clear_error();
+    int status = read_files(made, version_of_files(options), result);
+    ERR_clear_error();
     if (status)
         rl_tls_destroy(made, &core->allocator);
     else
@@ -311,12 +299,7 @@ struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const cha
     return NULL;
 }
 
-void rl_tls_enter(void)
-{
-    ERR_clear_error();
-}
-
-void rl_tls_leave(void)
+void rl_tls_clear_errors(void)
 {
     ERR_clear_error();
 }
@@ -453,11 +436,7 @@ struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const cha
     return NULL;
 }
 
-void rl_tls_enter(void)
-{
-}
-
-void rl_tls_leave(void)
+void rl_tls_clear_errors(void)
 {
 }
 

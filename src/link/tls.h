@@ -3,7 +3,7 @@
  *
  * hiredis reads and writes; this file handles certificates, names and OpenSSL's error queue. That queue belongs to the
  * thread: an error that another connection or the host program left in it would be reported as this connection's. So
- * every read and write is between rl_tls_enter() and rl_tls_leave(), which clear it.
+ * it is cleared before and after every read and write.
  */
 #ifndef RL_TLS_H
 #define RL_TLS_H
@@ -30,9 +30,8 @@ void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator);
 struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
                             bool *permanent);
 
-/* Call them before and after every read and write of a connection. */
-void rl_tls_enter(void);
-void rl_tls_leave(void);
+/* Call it before and after every read and write of a connection. */
+void rl_tls_clear_errors(void);
 
 /* The last write stopped because the socket is full. hiredis may wait for reads instead, and none may come. */
 bool rl_tls_wants_to_write(const struct ssl_st *link);
@@ -41,7 +40,7 @@ bool rl_tls_wants_to_write(const struct ssl_st *link);
 bool rl_tls_is_established(const struct ssl_st *link);
 
 /*
- * Writes the reason why a connection failed to text; "" if TLS has none. Call it before rl_tls_leave(). Returns true if
+ * Writes the reason why a connection failed to text; "" if TLS has none. Call it before rl_tls_clear_errors(). Returns true if
  * another attempt fails, too, until an operator changes the configuration.
  */
 bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *host, char *text, size_t size);

@@ -62,7 +62,7 @@ static quorum_duration time_for_turns(const struct load *load)
 {
     quorum_duration timeouts = 0;
     for (unsigned i = 0; i < load->locks->nodes->count; i++)
-        timeouts += rl_node_timeout(&load->locks->nodes->node[i]);
+        timeouts += rl_flight_timeout(&load->locks->nodes->node[i].flight);
     return timeouts <= load->patience ? load->patience : 0;
 }
 

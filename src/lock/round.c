@@ -36,11 +36,8 @@ static void destroy(struct rl_fanout *fanout)
     rl_core_free(locks->core, round);
 }
 
-static const struct rl_fanout_type ask_type = {.answered = rl_vote_answered,
-                                               .attested = rl_vote_attested,
-                                               .granted = rl_vote_granted,
-                                               .resend = rl_vote_resend,
-                                               .destroy = destroy};
+static const struct rl_fanout_type ask_type = {
+    .answered = rl_vote_answered, .proven = rl_vote_proven, .resend = rl_vote_resend, .destroy = destroy};
 static const struct rl_fanout_type release_type = {
     .answered = rl_undo_answered, .resend = rl_undo_resend, .destroy = destroy};
 

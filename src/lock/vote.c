@@ -51,7 +51,7 @@ void rl_vote_count_overdue(struct rl_round *round, const struct rl_node *node, q
         return;
     assert(round->request[node->index].overdue);
     rl_round_note(round, node->index, "no reply within %llu ms",
-                  (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
+                  (unsigned long long)(rl_flight_timeout(&node->flight) / QUORUM_MILLISECOND));
     const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node->index};
     rl_round_step(round, &event);
     if (round->overdue && !quorum_round_over(&round->rules))
@@ -232,24 +232,17 @@ void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     }
 }
 
-void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
-                      enum quorum_proof proof, quorum_time now)
-{
-    assert(fanout->grants);
-    count_grant((struct rl_round *)fanout, node, request->record, proof, now);
-}
-
 /* Without a proof in time the node has been counted as overdue. */
-void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
-                     enum quorum_proof proof, quorum_time now)
+void rl_vote_proven(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, enum quorum_proof proof,
+                    quorum_time now)
 {
     struct rl_round *round = (struct rl_round *)fanout;
-    assert(fanout->grants && round->command == RL_COMMAND_SET);
-    if (!rl_round_is_open(round, node->index))
+    assert(fanout->grants && (!request->plain || round->command == RL_COMMAND_SET));
+    if (request->plain && !rl_round_is_open(round, node->index))
         request->latency_us = 0;
-    else if (round->text)
+    else if (request->plain && round->text)
         rl_round_note(round, node->index, "%s", "");
-    count_grant(round, node, 0, proof, now);
+    count_grant(round, node, request->plain ? 0 : request->record, proof, now);
 }
 
 /* The request goes behind everything sent meanwhile. Behind a release that keeps the lock for at_least_ms, an extension

@@ -9,10 +9,8 @@ struct rl_round;
 
 /* The functions of a round's `struct rl_fanout_type`. */
 void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);
-void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
-                      enum quorum_proof proof, quorum_time now);
-void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
-                     enum quorum_proof proof, quorum_time now);
+void rl_vote_proven(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, enum quorum_proof proof,
+                    quorum_time now);
 bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval);
 
 /* Passes a vote to the rules. */

@@ -220,8 +220,7 @@ static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time no
 {
     while (node->attest.waiting.first) {
         struct rl_request *request = take_first(&node->attest);
-        const struct rl_request_type *waiting = request->sender->type;
-        (request->plain ? waiting->granted : waiting->attested)(request, node, proof, now);
+        request->sender->type->proven(request, node, proof, now);
     }
 }
 
@@ -322,10 +321,10 @@ static void take_part(struct rl_proof *proof, enum part part, const struct rl_an
     if (part == TIME) {
         proof->timed = rl_guard_parse_time(reply, &proof->time_us);
         proof->time_received = answer->now;
-    } else if (part == REPLICATION && reply->type == REDIS_REPLY_STRING) {
+    } else if (part == REPLICATION) {
         rl_reply_info(reply, "role", proof->role, sizeof proof->role);
         rl_reply_info(reply, "master_replid", proof->history, sizeof proof->history);
-    } else if (part == STATISTICS && reply->type == REDIS_REPLY_STRING) {
+    } else if (part == STATISTICS) {
         rl_reply_info(reply, "evicted_keys", proof->evicted, sizeof proof->evicted);
     }
 }

@@ -36,7 +36,7 @@ size_t rl_attest_evidence(char text[static QUORUM_SHOWN_MAX], const char *role, 
 /* Sends the pending requests for proofs. Call it before the connections are written. */
 void rl_attest_send(struct rl_nodes *nodes);
 
-/* Holds a grant back until the node has shown its marker; then the request's attested() is called. */
+/* Holds a grant back until the node has shown its marker; then the request's proven() is called. */
 void rl_attest_await(struct rl_node *node, struct rl_request *request);
 
 /* The connection has ended: the grants that wait for a proof end as broken. */

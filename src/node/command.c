@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/core/memory.h"
-
 /* RESP: a type, a number, and the end of the line. */
 #define LINE_MOST (1 + RL_DECIMAL_SIZE + 2)
 

@@ -10,15 +10,11 @@
 #include <stdint.h>
 
 #include "redlock/redlock.h"
+#include "src/core/memory.h"
 #include "src/node/script.h"
 
 #define RL_COMMAND_SMALL 4096 /* bytes of a command that needs no allocation, as for the releases of one turn */
 #define RL_DECIMAL_SIZE  21   /* the largest number's digits and a NUL */
-
-struct rl_text {
-    const char *bytes;
-    size_t size;
-};
 
 struct rl_command {
     unsigned count; /* of arguments */

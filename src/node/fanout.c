@@ -75,7 +75,7 @@ void rl_fanout_keep(struct rl_fanout *fanout, unsigned node)
 
 void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node)
 {
-    assert(fanout->grants && fanout->type->attested);
+    assert(fanout->grants && fanout->type->proven);
     fanout->references++;
     rl_attest_await(node, request);
     if (fanout->proves_late)
@@ -107,17 +107,10 @@ static void answered(struct rl_request *request, const struct rl_answer *answer)
         rl_fanout_unref(fanout);
 }
 
-static void attested(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now)
+static void proven(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now)
 {
     struct rl_fanout *fanout = fanout_of(request);
-    fanout->type->attested(fanout, request, node, proof, now);
-    rl_fanout_unref(fanout);
-}
-
-static void granted(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now)
-{
-    struct rl_fanout *fanout = fanout_of(request);
-    fanout->type->granted(fanout, request, node, proof, now);
+    fanout->type->proven(fanout, request, node, proof, now);
     rl_fanout_unref(fanout);
 }
 
@@ -137,6 +130,5 @@ static unsigned undos_of(const struct rl_request *request)
     return fanout->type->undos ? fanout->type->undos(fanout) : 1;
 }
 
-static const struct rl_request_type requests = {.answered = answered, .attested = attested, .granted = granted};
-static const struct rl_request_type undos = {
-    .answered = answered, .attested = attested, .send = send_kept, .undos = undos_of};
+static const struct rl_request_type requests = {.answered = answered, .proven = proven};
+static const struct rl_request_type undos = {.answered = answered, .send = send_kept, .undos = undos_of};

@@ -17,12 +17,10 @@ struct rl_nodes;
 struct rl_fanout_type {
     /* Handles an answer. The request's last answer ends its reference to the fan-out, after this has returned. */
     void (*answered)(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);
-    /* Handles a grant held back by rl_fanout_await_proof(). NULL: there are none. */
-    void (*attested)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
-                     enum quorum_proof proof, quorum_time now);
-    /* Handles the OK that grants a plain request, with the proof. NULL: there are none. */
-    void (*granted)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, enum quorum_proof proof,
-                    quorum_time now);
+    /* Handles a grant with its proof: of a plain request, whose answer is not handled before; or one that
+     * rl_fanout_await_proof() has held back. NULL: there are none. */
+    void (*proven)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, enum quorum_proof proof,
+                   quorum_time now);
     /* Sends the request again, by rl_fanout_send(): after NOSCRIPT with use_eval, with the script's text; otherwise
      * because it was kept. false: it was not sent. NULL: it is not sent again. */
     bool (*resend)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval);

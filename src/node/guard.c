@@ -94,7 +94,7 @@ static void note_clock(struct rl_node *node, quorum_time sent, quorum_time recei
 bool rl_guard_parse_time(const redisReply *reply, uint64_t *time_us)
 {
     unsigned long long seconds = 0, microseconds = 0;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+    if (!rl_reply_has(reply, 2))
         return false;
     for (size_t i = 0; i < 2; i++)
         if (reply->element[i]->type != REDIS_REPLY_STRING || reply->element[i]->len > 15)
@@ -182,18 +182,6 @@ static void take_max_ttl(struct rl_node *node, const struct quorum_marker *marke
     }
 }
 
-static void set_quarantine(struct rl_node *node, const struct quorum_marker *marker, quorum_time received)
-{
-    take_max_ttl(node, marker, received);
-    quorum_guard_read(node->nodes->guard, node->index, marker->since * QUORUM_MILLISECOND,
-                      node->reading.time * QUORUM_MICROSECOND, received);
-    /* Where the marker cannot be written, its start differs at each reading. */
-    if (!(node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA)))
-        note_since(node, marker->since);
-    node->quarantine.why = reason(marker->why);
-    note_quarantine(node, received);
-}
-
 /* The marker as it was read or written, with the evidence read ahead of it, is what proofs must show. */
 static void judge_marker(struct rl_node *node, const struct quorum_marker *marker)
 {
@@ -203,10 +191,18 @@ static void judge_marker(struct rl_node *node, const struct quorum_marker *marke
                   strcmp(marker->deployment, node->nodes->core->options.deployment) != 0 ||
                       marker->nodes != node->nodes->count);
     rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, marker->max_ttl != node->nodes->core->options.max_ttl_ms);
-    set_quarantine(node, marker, reading->received);
+    take_max_ttl(node, marker, reading->received);
+    quorum_guard_read(node->nodes->guard, node->index, marker->since * QUORUM_MILLISECOND,
+                      reading->time * QUORUM_MICROSECOND, reading->received);
+    /* Where the marker cannot be written, its start differs at each reading. */
+    bool is_in_place =
+        !(node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA));
+    if (is_in_place)
+        note_since(node, marker->since);
+    node->quarantine.why = reason(marker->why);
+    note_quarantine(node, reading->received);
     node->facts.marker = *marker;
-    if (node->findings & (REDLOCK_FINDING_FULL | REDLOCK_FINDING_MARKER_TAKEN | REDLOCK_FINDING_REPLICA |
-                          REDLOCK_FINDING_OTHER_DEPLOYMENT))
+    if (!is_in_place || node->findings & REDLOCK_FINDING_OTHER_DEPLOYMENT)
         return;
     size_t evidence =
         rl_attest_evidence(shown, reading->role, reading->replid, rl_guard_evicts(node) ? reading->evicted : "-");
@@ -254,9 +250,7 @@ static void take_run_id(struct rl_node *node, const char *run_id)
 /* A field of INFO. Without the guard a missing one does not matter. */
 static void take_field(struct rl_node *node, const redisReply *reply, const char *field, char *value, size_t size)
 {
-    value[0] = '\0';
-    if (reply->type == REDIS_REPLY_STRING)
-        rl_reply_info(reply, field, value, size);
+    rl_reply_info(reply, field, value, size);
     if (!value[0] && !node->reading.hidden)
         node->reading.hidden = field;
 }
@@ -284,10 +278,9 @@ static void take_memory(struct rl_node *node, const redisReply *reply)
 /* A server that has executed no SWAPDB does not list it. */
 static void take_swaps(struct rl_node *node, const redisReply *reply)
 {
-    char calls[64] = "";
+    char calls[64];
     unsigned long long swaps = 0;
-    if (reply->type == REDIS_REPLY_STRING)
-        rl_reply_info(reply, "cmdstat_swapdb", calls, sizeof calls);
+    rl_reply_info(reply, "cmdstat_swapdb", calls, sizeof calls);
     node->reading.facts.swaps = sscanf(calls, "calls=%18llu", &swaps) == 1 ? swaps : 0;
 }
 
@@ -451,9 +444,8 @@ enum rl_guard_outcome rl_guard_judge_facts(struct rl_node *node)
 
 static bool is_written(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == RL_GUARD_ELEMENTS &&
-           reply->element[RL_GUARD_TIME]->type == REDIS_REPLY_INTEGER && reply->element[RL_GUARD_TIME]->integer >= 0 &&
-           reply->element[RL_GUARD_TIME]->integer < INT64_MAX / 1000 &&
+    return rl_reply_has(reply, RL_GUARD_ELEMENTS) && reply->element[RL_GUARD_TIME]->type == REDIS_REPLY_INTEGER &&
+           reply->element[RL_GUARD_TIME]->integer >= 0 && reply->element[RL_GUARD_TIME]->integer < INT64_MAX / 1000 &&
            reply->element[RL_GUARD_MARKER]->type == REDIS_REPLY_STRING;
 }
 

@@ -33,6 +33,21 @@ bool rl_handshake_is_duplicate(const struct rl_node *node)
     return false;
 }
 
+/* Before 5.0 a script that reads the clock must not write. Judged before the scripts fail, because their error does not
+ * name the reason. */
+static void judge_version(struct rl_node *node)
+{
+    char *end;
+    unsigned long major = strtoul(node->server.version, &end, 10);
+    node->server.gets = *end == '.' && major >= FIRST_REDIS_THAT_GETS &&
+                        (strcmp(node->server.name, "redis") == 0 || strcmp(node->server.name, "valkey") == 0);
+    if (strcmp(node->server.name, "redis") != 0 || *end != '.' || major >= OLDEST_REDIS)
+        return;
+    snprintf(node->server.unfit, sizeof node->server.unfit,
+             "redis %s is too old: redlock needs Redis %d.0 or later, or Valkey", node->server.version, OLDEST_REDIS);
+    rl_guard_find(node, REDLOCK_FINDING_TOO_OLD, true);
+}
+
 /* A fork of Redis has a field server_name, or is one of these, and its version in a field of that name; redis_version
  * is the version of Redis that it is compatible with. */
 static void take_version(struct rl_node *node, const redisReply *reply)
@@ -53,30 +68,6 @@ static void take_version(struct rl_node *node, const redisReply *reply)
     rl_reply_info(reply, field, own, sizeof own);
     if (own[0])
         memcpy(node->server.version, own, sizeof own);
-}
-
-/* Before 5.0 a script that reads the clock must not write. Judged before the scripts fail, because their error does not
- * name the reason. */
-static void judge_version(struct rl_node *node)
-{
-    char *end;
-    unsigned long major = strtoul(node->server.version, &end, 10);
-    node->server.gets = *end == '.' && major >= FIRST_REDIS_THAT_GETS &&
-                        (strcmp(node->server.name, "redis") == 0 || strcmp(node->server.name, "valkey") == 0);
-    if (strcmp(node->server.name, "redis") != 0 || *end != '.' || major >= OLDEST_REDIS)
-        return;
-    snprintf(node->server.unfit, sizeof node->server.unfit,
-             "redis %s is too old: redlock needs Redis %d.0 or later, or Valkey", node->server.version, OLDEST_REDIS);
-    rl_guard_find(node, REDLOCK_FINDING_TOO_OLD, true);
-}
-
-static void take_server(struct rl_node *node, const redisReply *reply)
-{
-    node->server.name[0] = node->server.version[0] = '\0';
-    node->server.gets = false;
-    if (reply->type != REDIS_REPLY_STRING)
-        return;
-    take_version(node, reply);
     judge_version(node);
 }
 
@@ -85,7 +76,7 @@ static bool is_data_server(struct rl_node *node, const redisReply *reply)
 {
     static const char *const names[] = {"redis_mode", "server_mode", "redict_mode"};
     char mode[16] = "";
-    for (size_t i = 0; i < sizeof names / sizeof *names && reply->type == REDIS_REPLY_STRING && !mode[0]; i++)
+    for (size_t i = 0; i < sizeof names / sizeof *names && !mode[0]; i++)
         rl_reply_info(reply, names[i], mode, sizeof mode);
     if (strcmp(mode, "sentinel") != 0)
         return true;
@@ -113,19 +104,17 @@ bool rl_handshake_tag(const redlock_options *options, struct rl_text *tag)
 /* Judged before any script with several keys: after a command that crosses slots, Valkey 9.1 refuses every script. */
 static void take_cluster(struct rl_node *node, const redisReply *reply)
 {
-    char enabled[4] = "";
+    char enabled[4];
     struct rl_text tag;
-    if (reply->type == REDIS_REPLY_STRING)
-        rl_reply_info(reply, "cluster_enabled", enabled, sizeof enabled);
+    rl_reply_info(reply, "cluster_enabled", enabled, sizeof enabled);
     rl_guard_find(node, REDLOCK_FINDING_CLUSTER,
                   strcmp(enabled, "1") == 0 && !rl_handshake_tag(&node->nodes->core->options, &tag));
 }
 
 static void take_persistence(struct rl_node *node, const redisReply *reply)
 {
-    char aof[8] = "";
-    if (reply->type == REDIS_REPLY_STRING)
-        rl_reply_info(reply, "aof_enabled", aof, sizeof aof);
+    char aof[8];
+    rl_reply_info(reply, "aof_enabled", aof, sizeof aof);
     if (aof[0])
         node->facts.append_only = strcmp(aof, "1") == 0;
     if (aof[0] && strcmp(aof, "1") != 0 && !node->nodes->core->options.guard)
@@ -137,7 +126,7 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
     if (step == RL_STEP_CLIENT_ID)
         node->server.client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
     else if (step == RL_STEP_SERVER)
-        take_server(node, reply);
+        take_version(node, reply);
     else if (step == RL_STEP_CLUSTER)
         take_cluster(node, reply);
     else if (step == RL_STEP_PERSISTENCE)

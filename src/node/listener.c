@@ -31,7 +31,7 @@ static void failed(struct rl_listener *listener)
     quorum_duration pause = QUORUM_SECOND / 4 << (listener->failures < 5 ? listener->failures : 5);
     listener->failures++;
     disconnect(listener);
-    if (listener->wanted && rl_node_is_ready(listener->node))
+    if (rl_node_is_ready(listener->node))
         rl_timer_set(&listener->node->nodes->core->timers, &listener->timer, rl_now() + pause);
     listener->node->nodes->events->listener_changed(listener->node->nodes->client);
 }
@@ -107,7 +107,7 @@ static bool take(struct rl_listener *listener, const redisReply *reply)
     }
     if (rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
         rl_guard_find(listener->node, REDLOCK_FINDING_NO_SUBSCRIBE, true);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
+    if (!rl_reply_has(reply, 3))
         return false;
     if (rl_reply_is_text(reply->element[0], "subscribe"))
         subscribed(listener);
@@ -193,7 +193,7 @@ static void on_timer(struct rl_timer *timer)
     struct rl_listener *listener = (struct rl_listener *)(void *)((char *)timer - offsetof(struct rl_listener, timer));
     if (rl_link_is_open(&listener->link))
         failed(listener); /* not up in time */
-    else if (listener->wanted && rl_node_is_ready(listener->node))
+    else if (rl_node_is_ready(listener->node))
         connect_now(listener);
 }
 
@@ -216,12 +216,11 @@ void rl_listener_node_changed(struct rl_listener *listener)
     if (!listener)
         return;
     struct rl_node *node = listener->node;
-    bool possible = listener->wanted && rl_node_is_ready(node);
-    if (!possible && rl_link_is_open(&listener->link)) {
+    if (!rl_node_is_ready(node) && rl_link_is_open(&listener->link)) {
         rl_timer_stop(&node->nodes->core->timers, &listener->timer);
         disconnect(listener);
     }
-    if (possible && !rl_link_is_open(&listener->link) && !listener->timer.set)
+    if (rl_node_is_ready(node) && !rl_link_is_open(&listener->link) && !listener->timer.set)
         rl_timer_set(&node->nodes->core->timers, &listener->timer, rl_now()); /* later, not inside the node's change */
 }
 
@@ -229,7 +228,6 @@ void rl_listener_close(struct rl_listener *listener)
 {
     if (!listener)
         return;
-    listener->wanted = false;
     rl_timer_stop(&listener->node->nodes->core->timers, &listener->timer);
     disconnect(listener);
 }
@@ -248,12 +246,10 @@ bool rl_listeners_start(struct rl_nodes *nodes)
     nodes->listens = true;
     for (unsigned i = 0; i < nodes->count; i++) {
         struct rl_node *node = &nodes->node[i];
-        if (!node->listener)
-            node->listener = create(node);
-        all = all && node->listener;
-        if (!node->listener || node->listener->wanted)
+        if (node->listener)
             continue;
-        node->listener->wanted = true;
+        node->listener = create(node);
+        all = all && node->listener;
         rl_listener_node_changed(node->listener);
     }
     return all;

@@ -26,7 +26,6 @@ struct rl_listener {
     struct rl_timer timer; /* deadline to be up, or the next attempt */
     unsigned failures;     /* since it was up; a connection that is up, but silent, counts as one */
     unsigned replies_left; /* to commands before SUBSCRIBE */
-    bool wanted;
     bool up;
     char error[RL_LINK_TEXT_SIZE]; /* the last one in reply to a command; "": it was up since */
 };

@@ -38,17 +38,12 @@ static void end_idleness(struct rl_node *node, quorum_time now)
 
 /* --------------------------------------------------------------------------------------------------------- requests */
 
-quorum_duration rl_node_timeout(const struct rl_node *node)
-{
-    return rl_flight_timeout(&node->flight);
-}
-
 quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes)
 {
     quorum_duration longest = 0;
     for (unsigned i = 0; i < nodes->count; i++)
-        if (rl_node_timeout(&nodes->node[i]) > longest)
-            longest = rl_node_timeout(&nodes->node[i]);
+        if (rl_flight_timeout(&nodes->node[i].flight) > longest)
+            longest = rl_flight_timeout(&nodes->node[i].flight);
     return longest;
 }
 
@@ -167,7 +162,7 @@ bool rl_node_is_drained(const struct rl_node *node, quorum_time since, quorum_ti
     /* A node that keeps replying gets more time; but not one that replies only to heartbeats, and refuses the undos
      * that are kept for it. */
     bool answering = flight->sent.count > node->heartbeat.in_flight && flight->heard > since;
-    if (quorum_time_since(answering ? flight->heard : since, now) >= rl_node_timeout(node))
+    if (quorum_time_since(answering ? flight->heard : since, now) >= rl_flight_timeout(&node->flight))
         return true;
     /* A broken connection is reopened at once, and once more, so that the undos kept for the node can be sent. */
     return node->state != RL_NODE_READY && (node->attempts.permanent || node->attempts.failures > 2);

@@ -213,9 +213,6 @@ bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
  * rl_flight_send(). */
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command, quorum_time now);
 
-/* The node's reply timeout, by its measured round trip. */
-quorum_duration rl_node_timeout(const struct rl_node *node);
-
 /* An acquire would only wait in the nodes' windows, or for connections. */
 bool rl_nodes_are_crowded(struct rl_nodes *nodes);
 

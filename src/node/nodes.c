@@ -31,14 +31,6 @@ struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_
     return nodes;
 }
 
-static bool needs_tls(const struct rl_address *addresses, unsigned count)
-{
-    bool needed = false;
-    for (unsigned i = 0; i < count; i++)
-        needed = needed || addresses[i].tls;
-    return needed;
-}
-
 int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, redlock_result *result)
 {
     const redlock_options *options = &nodes->core->options;
@@ -47,9 +39,10 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
     if (!rl_random_token(&nodes->core->random, token))
         return rl_result_fail(result, REDLOCK_SYSTEM, "the system has no random bytes yet");
     snprintf(nodes->channel, sizeof nodes->channel, "%.*s%.16s", RL_CHANNEL_SIZE - 17, options->channel_prefix, token);
-    int status = REDLOCK_OK;
+    bool needs_tls = false;
     for (unsigned i = 0; i < nodes->count; i++) {
         struct rl_text tag;
+        needs_tls = needs_tls || addresses[i].tls;
         if (addresses[i].witness_count && !options->guard)
             return rl_result_fail(
                 result, REDLOCK_INVALID,
@@ -62,8 +55,7 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
                 "one slot; set prefix {redlock}: and marker_key {redlock}:marker in all clients",
                 addresses[i].name, options->prefix, options->marker_key);
     }
-    if (needs_tls(addresses, nodes->count))
-        status = rl_tls_create(nodes->core, &nodes->tls, result);
+    int status = needs_tls ? rl_tls_create(nodes->core, &nodes->tls, result) : REDLOCK_OK;
     if (status)
         return status;
     quorum_guard_init(nodes->guard, nodes->count, options->drift_ppm, options->max_ttl_ms * QUORUM_MILLISECOND);
@@ -87,8 +79,8 @@ void rl_nodes_close(struct rl_nodes *nodes)
         struct rl_node *node = &nodes->node[i];
         if (!node->nodes)
             continue; /* the set was not opened */
-        rl_listener_close(node->listener);
         rl_node_close(node);
+        rl_listener_close(node->listener);
     }
 }
 

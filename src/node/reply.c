@@ -10,33 +10,28 @@
 
 /* -------------------------------------------------------------------------------------------------------------- errors */
 
-struct span {
-    const char *begin;
-    size_t length;
-};
-
-static bool skip(struct span *span, const char *prefix)
+static bool skip(struct rl_text *span, const char *prefix)
 {
     size_t size = strlen(prefix);
-    if (span->length < size || memcmp(span->begin, prefix, size) != 0)
+    if (span->size < size || memcmp(span->bytes, prefix, size) != 0)
         return false;
-    *span = (struct span){span->begin + size, span->length - size};
+    *span = (struct rl_text){span->bytes + size, span->size - size};
     return true;
 }
 
-static bool skip_behind(struct span *span, const char *delimiter)
+static bool skip_behind(struct rl_text *span, const char *delimiter)
 {
-    const char *found = memmem(span->begin, span->length, delimiter, strlen(delimiter));
+    const char *found = memmem(span->bytes, span->size, delimiter, strlen(delimiter));
     if (!found)
         return false;
-    *span = (struct span){found, span->length - (size_t)(found - span->begin)};
+    *span = (struct rl_text){found, span->size - (size_t)(found - span->bytes)};
     return skip(span, delimiter);
 }
 
 /* "@user_script: 36: " */
-static bool skip_line_number(struct span *span)
+static bool skip_line_number(struct rl_text *span)
 {
-    struct span rest = *span;
+    struct rl_text rest = *span;
     if (!skip(&rest, "@user_script:") || !skip_behind(&rest, ": "))
         return false;
     *span = rest;
@@ -44,15 +39,15 @@ static bool skip_line_number(struct span *span)
 }
 
 /* " script: SHA1, on @user_script:36." at the end; an error of the ACL has " script: " in its middle, too. */
-static void cut_place(struct span *span)
+static void cut_place(struct rl_text *span)
 {
     static const char mark[] = " script: ";
-    struct span place = *span;
+    struct rl_text place = *span;
     const char *begin = NULL;
     while (skip_behind(&place, mark))
-        begin = place.begin - strlen(mark);
-    if (begin && memmem(place.begin, place.length, "on @user_script:", 16))
-        span->length = (size_t)(begin - span->begin);
+        begin = place.bytes - strlen(mark);
+    if (begin && memmem(place.bytes, place.size, "on @user_script:", 16))
+        span->size = (size_t)(begin - span->bytes);
 }
 
 /*
@@ -61,9 +56,9 @@ static void cut_place(struct span *span)
  * ...", and the part from the first @ on if the script catches it. Since 7.0: "OOM command not allowed ... script:
  * SHA1, on @user_script:36."; Valkey 9 leaves the SHA1 out.
  */
-static struct span cause_of(const redisReply *reply)
+static struct rl_text cause_of(const redisReply *reply)
 {
-    struct span cause = {reply->str, (size_t)reply->len};
+    struct rl_text cause = {reply->str, (size_t)reply->len};
     if (skip(&cause, "ERR Error running script (call to f_"))
         skip_behind(&cause, "): ");
     bool wrapped = false;
@@ -72,14 +67,14 @@ static struct span cause_of(const redisReply *reply)
     if (wrapped)
         skip(&cause, "-");
     cut_place(&cause);
-    while (cause.length && cause.begin[cause.length - 1] == ' ')
-        cause.length--;
+    while (cause.size && cause.bytes[cause.size - 1] == ' ')
+        cause.size--;
     return cause;
 }
 
-static bool begins_with(struct span text, const char *words)
+static bool begins_with(struct rl_text text, const char *words)
 {
-    return skip(&text, words) && (text.length == 0 || *text.begin == ' ');
+    return skip(&text, words) && (text.size == 0 || *text.bytes == ' ');
 }
 
 bool rl_reply_is_error(const redisReply *reply, const char *word)
@@ -131,12 +126,12 @@ enum rl_reply_error rl_reply_error(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR)
         return RL_ERROR_NONE;
-    struct span cause = cause_of(reply);
+    struct rl_text cause = cause_of(reply);
     for (size_t i = 0; i < sizeof known_errors / sizeof *known_errors; i++)
         if (begins_with(cause, known_errors[i].words))
             return known_errors[i].error;
     for (size_t i = 0; i < sizeof known_parts / sizeof *known_parts; i++)
-        if (memmem(cause.begin, cause.length, known_parts[i].part, strlen(known_parts[i].part)))
+        if (memmem(cause.bytes, cause.size, known_parts[i].part, strlen(known_parts[i].part)))
             return known_parts[i].error;
     return RL_ERROR_PASSING;
 }
@@ -162,9 +157,9 @@ void rl_reply_text(const redisReply *reply, char *text, size_t size)
 {
     size_t used = 0;
     if (reply->type == REDIS_REPLY_ERROR) {
-        struct span cause = cause_of(reply);
-        used = cause.length < size ? cause.length : size - 1;
-        memcpy(text, cause.begin, used);
+        struct rl_text cause = cause_of(reply);
+        used = cause.size < size ? cause.size : size - 1;
+        memcpy(text, cause.bytes, used);
         rl_text_tame(text, used);
     }
     text[used] = '\0';
@@ -222,7 +217,7 @@ static struct rl_vote grant(const redisReply *reply)
 /* keep.lua, for one lock: the fencing record from before, or why there is none. missing: what that is a vote for. */
 static struct rl_vote keep(const redisReply *reply, struct rl_vote missing)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
+    if (!rl_reply_has(reply, 1) || reply->element[0]->type != REDIS_REPLY_INTEGER)
         return refused(reply);
     long long answer = reply->element[0]->integer;
     if (answer >= 0)
@@ -234,8 +229,7 @@ static struct rl_vote keep(const redisReply *reply, struct rl_vote missing)
 
 bool rl_reply_is_text(const redisReply *reply, const char *text)
 {
-    return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(text) &&
-           memcmp(reply->str, text, (size_t)reply->len) == 0;
+    return reply->type == REDIS_REPLY_STRING && rl_text_is((struct rl_text){reply->str, (size_t)reply->len}, text);
 }
 
 /* extend.lua and heal.lua, for one lock: a digit. */
@@ -278,8 +272,7 @@ static bool are_permits(const redisReply *reply)
 
 static struct rl_vote query(const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_QUERY_ELEMENTS ||
-        reply->element[RL_QUERY_LEFT]->type != REDIS_REPLY_INTEGER ||
+    if (!rl_reply_has(reply, RL_QUERY_ELEMENTS) || reply->element[RL_QUERY_LEFT]->type != REDIS_REPLY_INTEGER ||
         reply->element[RL_QUERY_WAITERS]->type != REDIS_REPLY_INTEGER || !are_permits(reply->element[RL_QUERY_TAKEN]))
         return refused(reply);
     int holder = reply->element[RL_QUERY_HOLDER]->type;
@@ -291,8 +284,7 @@ static struct rl_vote query(const redisReply *reply)
 static struct rl_vote trust(const redisReply *reply)
 {
     struct quorum_marker marker;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS ||
-        reply->element[RL_GUARD_MARKER]->type != REDIS_REPLY_STRING)
+    if (!rl_reply_has(reply, RL_GUARD_ELEMENTS) || reply->element[RL_GUARD_MARKER]->type != REDIS_REPLY_STRING)
         return refused(reply);
     const redisReply *text = reply->element[RL_GUARD_MARKER];
     bool trusted = quorum_marker_parse(&marker, text->str, (size_t)text->len) && strcmp(marker.why, "trusted") == 0;
@@ -302,7 +294,7 @@ static struct rl_vote trust(const redisReply *reply)
 /* wait.lua */
 static struct rl_vote wait(const redisReply *reply, bool take)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_WAIT_ELEMENTS)
+    if (!rl_reply_has(reply, RL_WAIT_ELEMENTS))
         return refused(reply);
     for (size_t i = 0; i < RL_WAIT_HOLDER; i++)
         if (reply->element[i]->type != REDIS_REPLY_INTEGER)
@@ -354,7 +346,7 @@ struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *rep
 const redisReply *rl_reply_holder(enum rl_command_kind command, const redisReply *reply)
 {
     bool waits = command == RL_COMMAND_TAKE || command == RL_COMMAND_ENQUEUE;
-    if (waits && reply->type == REDIS_REPLY_ARRAY && reply->elements == RL_WAIT_ELEMENTS)
+    if (waits && rl_reply_has(reply, RL_WAIT_ELEMENTS))
         reply = reply->element[RL_WAIT_HOLDER];
     else if (command != RL_COMMAND_SET_GET && command != RL_COMMAND_GRANT)
         return NULL;
@@ -364,7 +356,7 @@ const redisReply *rl_reply_holder(enum rl_command_kind command, const redisReply
 void rl_reply_info(const redisReply *info, const char *field, char *value, size_t size)
 {
     size_t name = strlen(field), used = 0;
-    const char *end = info->str + info->len;
+    const char *end = info->type == REDIS_REPLY_STRING ? info->str + info->len : info->str;
     value[0] = '\0';
     for (const char *line = info->str; line < end;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));

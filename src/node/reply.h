@@ -83,12 +83,18 @@ bool rl_reply_is_unavailable(const redisReply *reply);
  * replies. */
 void rl_reply_text(const redisReply *reply, char *text, size_t size);
 
-/* Copies a field of INFO's reply, truncated to fit, '?' for what is not printable; "": it is missing. */
+/* Copies a field of INFO's reply, truncated to fit, '?' for what is not printable; "": it is missing, or
+ * the reply is another one. */
 void rl_reply_info(const redisReply *info, const char *field, char *value, size_t size);
 
 static inline bool rl_reply_is_ok(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_STATUS && reply->len == 2 && reply->str[0] == 'O' && reply->str[1] == 'K';
+}
+
+static inline bool rl_reply_has(const redisReply *reply, size_t elements)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == elements;
 }
 
 /* The reply is exactly this text. */

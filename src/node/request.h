@@ -35,10 +35,9 @@ struct rl_request_type {
     bool (*send)(struct rl_request *request, struct rl_node *node);
     /* How many undos the request stands for, until its last answer. NULL: none. */
     unsigned (*undos)(const struct rl_request *request);
-    /* The last call after rl_attest_await() in answered(), unless answered() reports the end of the connection. */
-    void (*attested)(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now);
-    /* The last call for a plain request: its grant, which has waited for its proof, with that. */
-    void (*granted)(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now);
+    /* The last call for a grant that has waited for its proof: of a plain request, or after rl_attest_await() in
+     * answered(); unless answered() reports the end of the connection. */
+    void (*proven)(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now);
 };
 
 /* The sender's struct begins with this, and outlives its requests. */

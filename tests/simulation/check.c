@@ -441,9 +441,20 @@ static bool contains(const char *bytes, size_t size, const char *part)
     return memmem(bytes, size, part, strlen(part));
 }
 
-static bool sets_again(const char *bytes, size_t size)
+/* One of the commands in these bytes sets the key with this token again. Another may be the undo of a lock that has just
+ * been lost. */
+static bool sets_again(const char *bytes, size_t size, const char *token)
 {
-    return contains(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1) || contains(bytes, size, "$4\r\nheal\r\n");
+    for (const char *end = bytes + size, *next; bytes < end; bytes = next) {
+        next = memmem(bytes, (size_t)(end - bytes), "\r\n*", 3);
+        next = next ? next + 2 : end;
+        size_t length = (size_t)(next - bytes);
+        bool heals =
+            contains(bytes, length, rl_scripts[RL_SCRIPT_HEAL].sha1) || contains(bytes, length, "$4\r\nheal\r\n");
+        if (heals && contains(bytes, length, token))
+            return true;
+    }
+    return false;
 }
 
 /* No majority has confirmed the lock since a renewal of it failed in an earlier turn. In one turn a renewal may be
@@ -459,8 +470,8 @@ static void check_healing(const struct sim_process *process, const char *bytes, 
 {
     for (unsigned i = 0; i < sim_world->config.slots; i++) {
         const struct sim_holding *holding = &process->slots[i].holding;
-        if (holding->lock && is_unconfirmed(holding) && sets_again(bytes, size) &&
-            contains(bytes, size, rl_lease_token_text(holding->lock->lease)))
+        if (holding->lock && is_unconfirmed(holding) &&
+            sets_again(bytes, size, rl_lease_token_text(holding->lock->lease)))
             sim_violate(SIM_EXCLUSION, "client %u sets '%s' again, though no majority has confirmed that it has it",
                         process->index + 1, sim_holding_name(holding));
     }

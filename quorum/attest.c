@@ -31,14 +31,14 @@ static bool is_too_late(const struct quorum_attest *attest, quorum_time received
 }
 
 struct quorum_attest_needs quorum_attest_needs(const struct quorum_attest *attest, enum quorum_attest_occasion occasion,
-                                               quorum_time now)
+                                               quorum_time sampled, quorum_time now)
 {
     bool beats = occasion == QUORUM_FOR_BEAT;
     bool old = quorum_time_since(attest->knows, now) > (beats ? QUORUM_BEATS_LOOK : QUORUM_KNOWLEDGE_LASTS);
     bool late = occasion == QUORUM_FOR_GRANT && is_too_late(attest, quorum_time_add(now, attest->took));
     return (struct quorum_attest_needs){.look = old || late || attest->always_look || occasion == QUORUM_FOR_LOOK,
                                         .evicted = old || attest->always_look,
-                                        .time = old || beats};
+                                        .time = old || beats || quorum_time_since(sampled, now) > QUORUM_SAMPLE_LASTS};
 }
 
 /* The next proof would come after this release and the next acquire: three trips, to be on the safe side. */

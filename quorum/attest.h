@@ -33,9 +33,14 @@
  * older, it is read with the proof. */
 #define QUORUM_KNOWLEDGE_LASTS (1500 * QUORUM_MILLISECOND)
 
-/* And behind a heartbeat. INFO costs a node more than the rest of it. What it shows starts the node's quarantine, which
- * protects other clients' locks, with the first client that looks; the next renewal heals this client's own. */
-#define QUORUM_BEATS_LOOK (5 * QUORUM_SECOND)
+/* The last sample of a node's clock may be this old behind a grant. A client that hears its nodes in turn may have heard
+ * this one before. */
+#define QUORUM_SAMPLE_LASTS QUORUM_SECOND
+
+/* And behind a heartbeat the evidence. INFO costs a node more than the rest of it. What it shows starts the node's
+ * quarantine, which protects other clients' locks, with the first client that looks; the next renewal heals this client's
+ * own. Where heartbeats are 1 or 2.5 s apart, each look comes 5 s after the one before. */
+#define QUORUM_BEATS_LOOK (4500 * QUORUM_MILLISECOND)
 
 /* Maximum size of a node's evidence and marker. */
 #define QUORUM_SHOWN_MAX 640
@@ -72,9 +77,10 @@ enum quorum_attest_occasion {
     QUORUM_FOR_LOOK  /* a look in any case */
 };
 
-/* After idleness it is all that can change while no client looks. A grant needs a look unless the marker alone suffices. */
+/* After idleness it is all that can change while no client looks. A grant needs a look unless the marker alone suffices.
+ * sampled: when the last sample of the node's clock was requested. */
 struct quorum_attest_needs quorum_attest_needs(const struct quorum_attest *attest, enum quorum_attest_occasion occasion,
-                                               quorum_time now);
+                                               quorum_time sampled, quorum_time now);
 
 /* Whether to look although no grant needs it now: the next proof can then rely on it. */
 bool quorum_attest_is_aging(const struct quorum_attest *attest, quorum_time now);

@@ -163,9 +163,12 @@ void rl_client_node_changed(redlock_client *client, struct rl_node *node)
     rl_operations_node_changed(client);
 }
 
-static bool is_engaged(redlock_client *client)
+static enum rl_engagement engagement(redlock_client *client)
 {
-    return client->locks.leases.first || client->operations.first;
+    for (struct rl_operation *operation = client->operations.first; operation; operation = operation->next)
+        if (operation->type != &rl_watch) /* which waits for no node */
+            return RL_WAITS;
+    return client->locks.leases.first ? RL_HOLDS : RL_IDLE;
 }
 
 static void on_node_forgot(redlock_client *client, unsigned node)
@@ -199,7 +202,7 @@ static void on_handed(redlock_client *client, unsigned node, const struct rl_han
     rl_handover_take(&client->locks, node, handed);
 }
 
-static const struct rl_nodes_events nodes_events = {.is_engaged = is_engaged,
+static const struct rl_nodes_events nodes_events = {.engagement = engagement,
                                                     .node_changed = rl_client_node_changed,
                                                     .node_forgot = on_node_forgot,
                                                     .node_ready = on_node_ready,

@@ -51,6 +51,7 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
     /* Send the fencing token again: with each further node that stores it, one more node may lose its data. */
     round->fence = rl_lease_own_fence(lease);
     rl_lease_note_ttl(lease, ttl_ms);
+    rl_nodes_note_ttl(lease->locks->nodes, terms.ttl);
     return round;
 }
 

@@ -442,6 +442,7 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
     /* Of an adopted lock the nodes keep the longer ttl that another process may have set. */
     rl_lease_note_ttl(lease, lease->adopted ? lease->locks->core->options.max_ttl_ms : 0);
     rl_lease_note_ttl(lease, terms->ttl_ms);
+    rl_nodes_note_ttl(lease->locks->nodes, terms->ttl_ms * QUORUM_MILLISECOND);
     lease->owner = terms->owner;
     lease->queueing.held_since = now;
     lease->timer.fire = on_timer;

@@ -123,7 +123,8 @@ void rl_attest_renew_look(struct rl_node *node, quorum_time now)
 static bool send_all(struct rl_node *node, struct rl_proof *proof, enum quorum_attest_occasion occasion,
                      quorum_time now)
 {
-    const struct quorum_attest_needs needs = quorum_attest_needs(&node->attest.rules, occasion, now);
+    quorum_time sampled = node->nodes->clock_watch->node[node->index].last_sent;
+    const struct quorum_attest_needs needs = quorum_attest_needs(&node->attest.rules, occasion, sampled, now);
     const bool needed[PARTS] = {needs.time, needs.look, needs.evicted, true};
     proof->look = needs.look;
     proof->whole = needs.evicted && needs.time;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quorum/heartbeat.h"
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/node/guard.h"
@@ -14,6 +15,8 @@
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 #include "src/node/witnesses.h"
+
+_Static_assert(RL_NODE_HEARTBEAT == QUORUM_HEARTBEAT, "what is not heard in turn is heard this often");
 
 static void schedule(struct rl_node *node, quorum_time due)
 {
@@ -26,10 +29,16 @@ static void changed(struct rl_node *node)
     node->nodes->events->node_changed(node->nodes->client, node);
 }
 
+/* Of the heartbeats. */
+static quorum_time next_turn(const struct rl_node *node, quorum_duration interval, quorum_time now)
+{
+    return quorum_heartbeat_next(node->index, node->nodes->count, interval, node->nodes->phase, now);
+}
+
 /* The client uses the node again. */
 static void end_idleness(struct rl_node *node, quorum_time now)
 {
-    quorum_time due = quorum_time_add(now, RL_NODE_HEARTBEAT);
+    quorum_time due = next_turn(node, RL_NODE_HEARTBEAT, now);
     node->heartbeat.interval = RL_NODE_HEARTBEAT;
     rl_link_rest(&node->link, false);
     if (node->state == RL_NODE_READY && node->timer.due > due)
@@ -434,30 +443,66 @@ void rl_node_beat(struct rl_node *node)
         schedule(node, rl_now());
 }
 
-/* The client uses the node, or the node's state can change by itself, or needs a verdict. */
-static bool needs_heartbeats(const struct rl_node *node, quorum_time now)
+/* The node's state can change by itself, or needs a verdict, or an undo is to be repeated. */
+static bool is_unsettled(const struct rl_node *node, quorum_time now)
 {
-    const struct rl_nodes *nodes = node->nodes;
     return node->suspect || node->jumped || rl_guard_unfit(node) || node->kept.first ||
-           !rl_flight_is_empty(&node->flight) || (nodes->core->options.guard && !node->attest.rules.size) ||
-           rl_guard_withholds(node, now) > 0 || nodes->events->is_engaged(nodes->client);
+           (node->nodes->core->options.guard && !node->attest.rules.size) || rl_guard_withholds(node, now) > 0;
+}
+
+static bool are_healthy(const struct rl_nodes *nodes, quorum_time now)
+{
+    bool healthy = true;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct rl_node *node = &nodes->node[i];
+        healthy =
+            healthy && rl_node_can_renew(node, now) && rl_node_is_confirmed(node, now) && !is_unsettled(node, now);
+    }
+    return healthy;
+}
+
+/* How often each node is heard while the client uses them. */
+static quorum_duration interval_in_use(const struct rl_nodes *nodes, enum rl_engagement engagement, quorum_time now)
+{
+    if (engagement != RL_HOLDS || !are_healthy(nodes, now))
+        return RL_NODE_HEARTBEAT;
+    return quorum_heartbeat_in_turn(nodes->count, nodes->shortest_ttl);
 }
 
 /*
  * The heartbeat only notices early what exclusion does not rest on: a grant is judged by what is read behind it, and
  * after idleness that is all that a heartbeat reads. So the intervals of an idle client grow: 1 s, 4 s, 16 s, 60 s,
- * less a random part, because a service's clients start together.
+ * less a random part, because a service's clients start together. A client that uses the node hears it at its turns.
  */
 static void plan_heartbeat(struct rl_node *node, quorum_time now)
 {
     struct rl_heartbeat *heartbeat = &node->heartbeat;
+    const struct rl_nodes *nodes = node->nodes;
+    enum rl_engagement engagement = nodes->events->engagement(nodes->client);
+    bool idle = engagement == RL_IDLE && rl_flight_is_empty(&node->flight) && !is_unsettled(node, now);
     quorum_duration longer = 4 * heartbeat->interval < RL_NODE_IDLE ? 4 * heartbeat->interval : RL_NODE_IDLE;
-    heartbeat->interval = needs_heartbeats(node, now) ? RL_NODE_HEARTBEAT : longer;
-    rl_link_rest(&node->link, heartbeat->interval > RL_NODE_HEARTBEAT);
-    if (heartbeat->interval == RL_NODE_HEARTBEAT)
-        return; /* it is planned */
+    heartbeat->interval = idle ? longer : RL_NODE_HEARTBEAT;
+    rl_link_rest(&node->link, idle);
+    if (!idle) {
+        schedule(node, next_turn(node, interval_in_use(nodes, engagement, now), now));
+        return;
+    }
     quorum_duration jitter = rl_random_u64(&node->nodes->core->random) % (heartbeat->interval / 4);
     schedule(node, quorum_time_add(now, heartbeat->interval - jitter));
+}
+
+void rl_nodes_note_ttl(struct rl_nodes *nodes, quorum_duration ttl)
+{
+    if (ttl >= nodes->shortest_ttl)
+        return;
+    nodes->shortest_ttl = ttl;
+    quorum_time now = rl_now();
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct rl_node *node = &nodes->node[i];
+        quorum_time due = next_turn(node, quorum_heartbeat_in_turn(nodes->count, ttl), now);
+        if (node->state == RL_NODE_READY && !node->heartbeat.in_flight && node->timer.due > due)
+            schedule(node, due);
+    }
 }
 
 static const char *awaited(const struct rl_node *node)

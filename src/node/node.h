@@ -22,7 +22,7 @@
 #define RL_NODE_TEXT_SIZE  RL_LINK_TEXT_SIZE
 #define RL_STALE_LINKS_MAX 8
 #define RL_LACKING_SIZE    512
-#define RL_NODE_HEARTBEAT  QUORUM_SECOND        /* of a client that holds or waits for something */
+#define RL_NODE_HEARTBEAT  QUORUM_SECOND        /* of a client that holds or waits for something; longer in turn */
 #define RL_NODE_IDLE       (60 * QUORUM_SECOND) /* of one that does not, at most; and how long a reading lasts */
 #define RL_NODE_SPREAD     (2 * QUORUM_SECOND)  /* the time over which idle clients connect to a node that comes back */
 
@@ -121,7 +121,7 @@ struct rl_handshake {
 struct rl_heartbeat {
     struct rl_request request; /* TIME, without the guard; otherwise the heartbeat is a proof, or a reading */
     uint32_t round_trip_us;    /* of the last one */
-    quorum_duration interval;  /* until the next one: grows while the client is idle */
+    quorum_duration interval;  /* until the next one, at most: grows while the client is idle; less: see node.c */
     bool in_flight;
     bool again; /* send another one after its reply */
 };
@@ -215,6 +215,9 @@ bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct
 
 /* An acquire would only wait in the nodes' windows, or for connections. */
 bool rl_nodes_are_crowded(struct rl_nodes *nodes);
+
+/* The client may hold a lock with this ttl from now on. */
+void rl_nodes_note_ttl(struct rl_nodes *nodes, quorum_duration ttl);
 
 /* The longest reply timeout of all nodes. */
 quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes);

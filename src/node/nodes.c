@@ -28,6 +28,7 @@ struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_
     nodes->writes.allocator = &core->allocator;
     nodes->writes.own_thread = own_thread;
     nodes->count = count;
+    nodes->shortest_ttl = QUORUM_NEVER;
     return nodes;
 }
 
@@ -38,6 +39,7 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
     nodes->writes.owner = nodes->core->owner;
     if (!rl_random_token(&nodes->core->random, token))
         return rl_result_fail(result, REDLOCK_SYSTEM, "the system has no random bytes yet");
+    nodes->phase = rl_random_u64(&nodes->core->random);
     snprintf(nodes->channel, sizeof nodes->channel, "%.*s%.16s", RL_CHANNEL_SIZE - 17, options->channel_prefix, token);
     bool needs_tls = false;
     for (unsigned i = 0; i < nodes->count; i++) {

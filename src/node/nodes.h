@@ -32,10 +32,16 @@ struct rl_handed {
     size_t shown_size;
 };
 
+/* What the client uses its nodes for. */
+enum rl_engagement {
+    RL_IDLE,
+    RL_HOLDS, /* locks, and nothing else */
+    RL_WAITS  /* an operation is in progress */
+};
+
 /* client: as given to rl_nodes_create(); opaque on this floor. */
 struct rl_nodes_events {
-    /* The client holds or waits for something, or an operation is in progress. */
-    bool (*is_engaged)(redlock_client *client);
+    enum rl_engagement (*engagement)(redlock_client *client);
     /* The node became usable or unusable. */
     void (*node_changed)(redlock_client *client, struct rl_node *node);
     /* The node may have lost keys of held locks: it restarted, was flushed, or its clock jumped. */
@@ -62,11 +68,13 @@ struct rl_nodes {
     char channel[RL_CHANNEL_SIZE]; /* the prefix and 16 random digits: wakes our waiters, and names them in queues */
     struct quorum_guard *guard;    /* with the guard on; like the next one behind the nodes, in the same memory */
     struct quorum_clock_watch *clock_watch;
-    quorum_time clock_stopped; /* when our own clock was last found to have stopped; 0: never */
-    quorum_nodes unproven;     /* nodes that were sent requests for grants since the last proof */
-    quorum_nodes aging;        /* nodes that get a look in any case */
-    struct rl_proofs *proofs;  /* NULL without the guard */
-    bool listens;              /* a node without a listener has none because there was no memory for it */
+    quorum_duration shortest_ttl; /* that a lock of this client has had; QUORUM_NEVER: none yet */
+    uint64_t phase;               /* of the heartbeats; random */
+    quorum_time clock_stopped;    /* when our own clock was last found to have stopped; 0: never */
+    quorum_nodes unproven;        /* nodes that were sent requests for grants since the last proof */
+    quorum_nodes aging;           /* nodes that get a look in any case */
+    struct rl_proofs *proofs;     /* NULL without the guard */
+    bool listens;                 /* a node without a listener has none because there was no memory for it */
     unsigned count;
     struct rl_node node[];
 };

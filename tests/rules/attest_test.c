@@ -145,7 +145,7 @@ TEST(attest, what_is_too_long_to_remember_is_never_proof)
 
 static bool needs_look(quorum_time now)
 {
-    return quorum_attest_needs(&attest, QUORUM_FOR_GRANT, now).look;
+    return quorum_attest_needs(&attest, QUORUM_FOR_GRANT, now, now).look;
 }
 
 /* The rule avoids a proof that a look would have to follow, because that costs a round trip. */
@@ -171,23 +171,29 @@ static const struct {
     quorum_duration after;
     bool always_look;
     const char *needs;
+    quorum_duration sample; /* how old the last sample of the clock is */
 } needs_rows[] = {
-    {QUORUM_FOR_GRANT, MS, false, "---"},
-    {QUORUM_FOR_GRANT, MS, true, "LE-"},
-    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS, false, "L--"},
-    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS + 1, false, "LET"},
-    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS + 1, true, "LET"},
-    {QUORUM_FOR_LOOK, 0, false, "L--"},
-    {QUORUM_FOR_LOOK, QUORUM_KNOWLEDGE_LASTS + 1, false, "LET"},
-    {QUORUM_FOR_BEAT, 0, false, "--T"},
-    {QUORUM_FOR_BEAT, 0, true, "LET"},
-    {QUORUM_FOR_BEAT, QUORUM_BEATS_LOOK, false, "--T"},
-    {QUORUM_FOR_BEAT, QUORUM_BEATS_LOOK + 1, false, "LET"},
+    {QUORUM_FOR_GRANT, MS, false, "---", 0},
+    {QUORUM_FOR_GRANT, MS, true, "LE-", 0},
+    {QUORUM_FOR_GRANT, MS, false, "---", QUORUM_SAMPLE_LASTS},
+    {QUORUM_FOR_GRANT, MS, false, "--T", QUORUM_SAMPLE_LASTS + 1},
+    {QUORUM_FOR_GRANT, MS, true, "LET", QUORUM_SAMPLE_LASTS + 1},
+    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS, false, "L-T", QUORUM_KNOWLEDGE_LASTS},
+    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS, false, "L--", 0},
+    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS + 1, false, "LET", 0},
+    {QUORUM_FOR_GRANT, QUORUM_KNOWLEDGE_LASTS + 1, true, "LET", 0},
+    {QUORUM_FOR_LOOK, 0, false, "L--", 0},
+    {QUORUM_FOR_LOOK, QUORUM_KNOWLEDGE_LASTS + 1, false, "LET", 0},
+    {QUORUM_FOR_BEAT, 0, false, "--T", 0},
+    {QUORUM_FOR_BEAT, 0, true, "LET", 0},
+    {QUORUM_FOR_BEAT, QUORUM_BEATS_LOOK, false, "--T", 0},
+    {QUORUM_FOR_BEAT, QUORUM_BEATS_LOOK + 1, false, "LET", 0},
 };
 
-static void check_needs(enum quorum_attest_occasion occasion, quorum_time now, const char *expected)
+static void check_needs(enum quorum_attest_occasion occasion, quorum_time sampled, quorum_time now,
+                        const char *expected)
 {
-    const struct quorum_attest_needs needs = quorum_attest_needs(&attest, occasion, now);
+    const struct quorum_attest_needs needs = quorum_attest_needs(&attest, occasion, sampled, now);
     const char text[] = {needs.look ? 'L' : '-', needs.evicted ? 'E' : '-', needs.time ? 'T' : '-', '\0'};
     ck_assert_str_eq(text, expected);
 }
@@ -195,7 +201,8 @@ static void check_needs(enum quorum_attest_occasion occasion, quorum_time now, c
 TEST_ROWS(attest, after_idleness_a_proof_shows_all_that_can_change, ROWS(needs_rows))
 {
     attest.always_look = needs_rows[_i].always_look;
-    check_needs(needs_rows[_i].occasion, noon + needs_rows[_i].after, needs_rows[_i].needs);
+    const quorum_time now = noon + needs_rows[_i].after;
+    check_needs(needs_rows[_i].occasion, now - needs_rows[_i].sample, now, needs_rows[_i].needs);
 }
 
 /* Only a proven look that shows the evicted keys and the clock. */
@@ -204,14 +211,14 @@ TEST(attest, knowledge_is_renewed_by_a_whole_look_alone)
     const quorum_time old = noon + QUORUM_KNOWLEDGE_LASTS + 1;
     struct quorum_shown whole = {true, true, old, old + MS, 0, EVIDENCE, strlen(EVIDENCE)};
     prove(true, shown, strlen(shown), old, old + MS);
-    check_needs(QUORUM_FOR_GRANT, old, "LET");
+    check_needs(QUORUM_FOR_GRANT, old, old, "LET");
     ck_assert_int_eq(quorum_attest_prove(&attest, &whole), QUORUM_NOT_PROVEN);
-    check_needs(QUORUM_FOR_GRANT, old, "LET");
+    check_needs(QUORUM_FOR_GRANT, old, old, "LET");
     whole.bytes = shown;
     whole.size = strlen(shown);
     ck_assert_int_eq(quorum_attest_prove(&attest, &whole), QUORUM_PROVEN);
-    check_needs(QUORUM_FOR_GRANT, old + QUORUM_KNOWLEDGE_LASTS, "L--");
-    check_needs(QUORUM_FOR_GRANT, old + QUORUM_KNOWLEDGE_LASTS + 1, "LET");
+    check_needs(QUORUM_FOR_GRANT, old + QUORUM_KNOWLEDGE_LASTS, old + QUORUM_KNOWLEDGE_LASTS, "L--");
+    check_needs(QUORUM_FOR_GRANT, old, old + QUORUM_KNOWLEDGE_LASTS + 1, "LET");
 }
 
 TEST(attest, look_is_renewed_if_a_later_proof_can_rely_on_it)

@@ -178,8 +178,10 @@ int rl_result_status(enum quorum_verdict verdict)
 
 void rl_result_votes(redlock_result *result, const struct quorum_tally *tally)
 {
-    for (unsigned i = 0; i < tally->nodes; i++)
-        result->node[i].outcome = quorum_tally_vote_of(tally, i);
+    for (unsigned i = 0; i < tally->nodes; i++) {
+        enum quorum_vote vote = quorum_tally_vote_of(tally, i);
+        result->node[i].outcome = (int)vote;
+    }
 #define COUNT(name, text, field) result->field = quorum_tally_count(tally, QUORUM_##name);
     OUTCOMES(COUNT)
 #undef COUNT

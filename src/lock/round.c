@@ -138,11 +138,12 @@ static void explain_node(const struct rl_round *round, unsigned node)
 {
     const char *text = text_of(round, node);
     uint32_t latency_us = round->request[node].latency_us;
+    enum quorum_vote vote = quorum_tally_vote_of(&round->rules.tally, node);
     char latency[24] = "";
     if (latency_us)
         snprintf(latency, sizeof latency, " after %.1f ms", latency_us / 1000.0);
     rl_log(round->locks->core, REDLOCK_LOG_DEBUG, "  %s: %s%s%s%s", round->locks->nodes->node[node].name,
-           redlock_outcome_name(quorum_tally_vote_of(&round->rules.tally, node)), latency, text[0] ? ": " : "", text);
+           redlock_outcome_name((int)vote), latency, text[0] ? ": " : "", text);
 }
 
 /* Logs why a lock was granted or not. Looks are left out: they are not about one lock's outcome; and renewals, which

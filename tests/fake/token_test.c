@@ -156,6 +156,21 @@ TEST_ROWS(adopt, failed_adoption_leaves_the_keys, ROWS(failures))
     forget();
 }
 
+/* Each byte of its token is four characters of its text. */
+TEST(adopt, a_lock_of_the_longest_token_is_adopted)
+{
+    char token[REDLOCK_TOKEN_MAX + 1] = "", text[REDLOCK_TOKEN_TEXT_SIZE];
+    memset(token, '\x01', sizeof token - 1);
+    for (size_t i = 0; i < REDLOCK_TOKEN_MAX; i++)
+        memcpy(text + 4 * i, "\\x01", 5);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_set_key(scene.node[i], "stock", token, 20000);
+    ck_assert_status(adopt(NULL, text), REDLOCK_OK);
+    ck_assert_str_eq(redlock_lock_token(answer.lock), text);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    scene_wait_for_sent_to(0, scene.nodes, SENT_UNDO, 1);
+}
+
 /* A lock that is more than a key and a token cannot be adopted. The call sends no request. */
 TEST(adopt, only_a_plain_lock_can_be_adopted)
 {

@@ -379,6 +379,24 @@ TEST(events, node_without_the_key_is_healed_although_another_does_not_reply)
     scene_calm(4, 5);
 }
 
+/* The heals of one turn share a command if they go to the same nodes. Each key is set again after the one renewal. */
+TEST(events, locks_that_lack_on_different_nodes_are_healed_on_each)
+{
+    static const char *const names[] = {"heal-0", "heal-1", "heal-2", "heal-3"};
+    scene_attach();
+    for (unsigned i = 0; i < ROWS(names); i++) {
+        ck_assert_status(scene_acquire(&answers[i], names[i], REDLOCK_WAIT_MS(SCENE_SOON_MS)), REDLOCK_OK);
+        scene_wait_for_sent_to(0, 5, SENT_SET, 1 + i);
+        fake_server_delete_key(scene.node[i], names[i]);
+    }
+    make_all_due();
+    for (unsigned i = 0; i < ROWS(names); i++)
+        scene_until(scene_has_key(i, names[i]));
+    ck_assert_uint_eq(scene_statistics().renewed, ROWS(names));
+    for (unsigned i = 0; i < ROWS(names); i++)
+        ck_assert_status(scene_release(&answer, &answers[i].lock), REDLOCK_OK);
+}
+
 TEST(events, heal_is_not_sent_again_behind_a_renewal_that_failed)
 {
     const struct fake_rule rule = {.command = "EVALSHA",

@@ -526,6 +526,27 @@ TEST_ROWS(ends, a_place_is_kept_for_the_next_waiter, 2)
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
 }
 
+/* The nodes name it in their replies to the poll, although it is another than at the attempt. */
+TEST(ends, a_wait_in_the_queue_names_the_last_holder)
+{
+    static const char later[] = "later";
+    scene_attach();
+    options.cancellation = scene_cancellation();
+    scene_hold_on(0, 5, "stock");
+    start();
+    scene_wait_for_sent_to(0, 5, SENT_WAIT, 1);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_set_key(scene.node[i], "stock", later, 60000);
+    scene_wait_for_sent_to(0, 5, SENT_WAIT, 2);
+    for (unsigned i = 0; i < 5; i++)
+        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
+    redlock_cancel(scene.cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    ck_assert_str_eq(answer.result.holder.token, later);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_delete_key(scene.node[i], "stock");
+}
+
 /* Its entry would come behind the removal, and stay. */
 TEST(ends, the_poll_of_a_waiter_that_has_left_is_not_sent_again)
 {

@@ -142,7 +142,7 @@ static void count_grant(struct rl_round *round, struct rl_node *node, uint64_t r
     } else {
         objection = rl_guard_objection(node, now);
         if (objection)
-            vote = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = rl_guard_unfit(node)};
+            vote = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = rl_guard_unfit_is_permanent(node)};
     }
     if (objection)
         rl_round_note(round, node->index, "%s", objection);

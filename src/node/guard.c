@@ -24,6 +24,12 @@ const char *rl_guard_unfit(const struct rl_node *node)
     return finding ? redlock_finding_text(finding) : NULL;
 }
 
+bool rl_guard_unfit_is_permanent(const struct rl_node *node)
+{
+    uint32_t passing = node->witnesses ? REDLOCK_FINDING_REPLICA : 0;
+    return node->findings & REDLOCK_FINDINGS_UNFIT & ~passing;
+}
+
 bool rl_guard_may_take_over(const struct rl_node *node)
 {
     uint32_t against = node->findings & REDLOCK_FINDINGS_UNFIT;

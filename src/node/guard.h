@@ -76,4 +76,8 @@ void rl_guard_find(struct rl_node *node, uint32_t finding, bool found);
 /* Why the node's vote does not count although it replies; NULL: it counts. */
 const char *rl_guard_unfit(const struct rl_node *node);
 
+/* The node is unfit until an operator acts. A replica that the witnesses name is not: it was the master until a moment ago,
+ * or is promoted now, and their next replies may name another server. */
+bool rl_guard_unfit_is_permanent(const struct rl_node *node);
+
 #endif

@@ -120,7 +120,7 @@ struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool gran
     if (node->state == RL_NODE_READY) {
         const char *unfit = rl_guard_unfit(node);
         if (unfit)
-            return (struct rl_usable){RL_OUT, true, QUORUM_REFUSED, unfit};
+            return (struct rl_usable){RL_OUT, rl_guard_unfit_is_permanent(node), QUORUM_REFUSED, unfit};
         if (granting && awaits_confirmation(node, now))
             return (struct rl_usable){RL_COMING, false, QUORUM_PENDING, ""};
         const char *objection = granting ? rl_guard_objection(node, now) : NULL;

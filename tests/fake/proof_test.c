@@ -136,11 +136,16 @@ static void attach_to_sentinels_only(void)
     scene_until(scene.client->nodes->node[0].state == RL_NODE_READY);
 }
 
+static void trust(void)
+{
+    scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+}
+
 static void attach_to_sentinels(void)
 {
     attach_to_sentinels_only();
-    scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    trust();
 }
 
 /* The lock's key and the marker, as a replica of the old master has them. */
@@ -227,11 +232,32 @@ TEST(promoted, a_named_replica_grants_nothing_and_has_a_finding)
     attach_to_sentinels_only();
     const struct rl_node *node = scene.client->nodes->node;
     scene_until(node->findings & REDLOCK_FINDING_REPLICA);
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_MISCONFIGURED);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_has(answer.result.node[0].text, "replica");
     ck_assert_uint_eq(scene_count(OLD, SENT_SET), 0);
     fake_server_set_info(scene.node[OLD], "role", "master");
     scene_until(!(node->findings & REDLOCK_FINDING_REPLICA)); /* it was promoted after all */
+}
+
+/* A failover by hand: the old master is a replica before the Sentinels name the new one. */
+TEST(promoted, waiting_acquire_outlasts_an_old_master_that_is_still_named)
+{
+    name_master(OLD, 1);
+    attach_to_sentinels();
+    fake_server_set_info(scene.node[OLD], "role", "slave");
+    const struct rl_node *node = scene.client->nodes->node;
+    rl_node_beat(scene.client->nodes->node);
+    scene_until(node->findings & REDLOCK_FINDING_REPLICA);
+    struct answer ready, waits;
+    scene_start_ready(&ready, SCENE_SOON_MS);
+    scene_start_acquire(&waits, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    scene_idle(50);
+    name_master(NEW, 2);
+    scene_until(node->address->port == fake_server_port(scene.node[NEW]) && node->state == RL_NODE_READY);
+    trust(); /* otherwise they wait for the end of its quarantine */
+    ck_assert_status(scene_wait(&waits), REDLOCK_OK);
+    ck_assert_status(scene_wait(&ready), REDLOCK_OK);
+    ck_assert_status(scene_release(&waits, &waits.lock), REDLOCK_OK);
 }
 
 /* The Sentinels name the one server and the other in turn, in the same configuration or in later ones. The client follows

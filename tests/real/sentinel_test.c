@@ -276,10 +276,11 @@ static bool has_all(size_t replica, size_t master, long long *written)
     return *written > 0 && atoll(info(replica, "slave_repl_offset:")) >= *written;
 }
 
-static void note_longest(int64_t *longest_ms, uint64_t from_ns)
+static int64_t note_longest(int64_t *longest_ms, uint64_t from_ns)
 {
     int64_t ms = (int64_t)((test_now_ns() - from_ns) / 1000000);
     *longest_ms = ms > *longest_ms ? ms : *longest_ms;
+    return ms;
 }
 
 /* The other client has the lock, too. */
@@ -330,7 +331,7 @@ static bool follow(const struct change *change, struct face *face, struct face *
     }
     uint64_t followed = test_now_ns();
     bool has_key = held_is_on(to, change->on, lock);
-    note_longest(&outcome->followed_ms, promoted);
+    int64_t followed_ms = note_longest(&outcome->followed_ms, promoted);
     redlock_node_status status = held_node_status(face, 0);
     ck_assert_int_le(status.quarantine_ms, QUARANTINE_MS);
     ck_assert_int_gt(status.quarantine_ms, 0);
@@ -338,7 +339,10 @@ static bool follow(const struct change *change, struct face *face, struct face *
     real_until(other, is_led_by(other, 0, to));
     held_refuse(other, real_key("another"), NULL, REDLOCK_NO_QUORUM);
     real_until(face, held_all_usable(face)); /* by itself */
-    note_longest(&outcome->voted_ms, promoted);
+    int64_t voted_ms = note_longest(&outcome->voted_ms, promoted);
+    if (getenv("REDLOCK_FAILOVERS"))
+        printf("%s: followed after %lld ms, voted after %lld ms\n", change->name, (long long)followed_ms,
+               (long long)voted_ms);
     real_until(other, held_all_usable(other));
     outcome->doubles += is_double(other, lock);
     if (!held_is_lost(&story)) {

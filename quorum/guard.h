@@ -12,6 +12,7 @@
 
 #include "quorum/tally.h"
 #include "quorum/time.h"
+#include "quorum/witness.h"
 
 /* For the marker's precision, and for requests in flight when it was written. */
 #define QUORUM_GUARD_MARGIN QUORUM_SECOND
@@ -66,7 +67,7 @@ void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_dur
  * a client that is cut off with it, and grant a lock whose renewal only the new one has seen. A lock that is still valid
  * afterwards has its key on the old master until then. With a little for the clocks.
  */
-#define QUORUM_SETTLING (1100 * QUORUM_MILLISECOND)
+#define QUORUM_SETTLING (QUORUM_CONFIRMED_LASTS + 100 * QUORUM_MILLISECOND)
 
 /* Whether the node's vote for a held lock counts: it has no witnesses, or its master has settled. adopts: the lock's
  * end is not known, so the old master may have granted it since; the master must be out of quarantine. */

@@ -26,8 +26,10 @@
 
 #include "quorum/time.h"
 
-#define QUORUM_WITNESSES_MAX   16
-#define QUORUM_CONFIRMED_LASTS QUORUM_SECOND
+#define QUORUM_WITNESSES_MAX 16
+/* Each new master's quarantine is that much longer. A witness is asked twice as often, so that is also how slow its replies
+ * may be: half of it. */
+#define QUORUM_CONFIRMED_LASTS (500 * QUORUM_MILLISECOND)
 #define QUORUM_WITNESS_ID_SIZE 41
 #define QUORUM_MASTER_SIZE     272 /* host, a space, and port */
 #define QUORUM_SLOTS           16384

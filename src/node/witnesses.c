@@ -9,10 +9,11 @@
 
 #include "src/core/clock.h"
 #include "src/core/memory.h"
+#include "src/core/random.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
-#define ASK_EVERY (QUORUM_CONFIRMED_LASTS / 4)
+#define ASK_EVERY (QUORUM_CONFIRMED_LASTS / 2)
 
 /* What a witness is asked. The epoch comes ahead of the address: a failover between them shows the new master with the
  * old epoch, which no majority confirms. */
@@ -43,6 +44,16 @@ static bool is_cluster(const struct rl_witnesses *witnesses)
 static void schedule(struct rl_witness *witness, quorum_time due)
 {
     rl_timer_set(&core_of(witness)->timers, &witness->timer, due);
+}
+
+/* The client asks the witnesses in turn, each ASK_EVERY after its last requests: so it learns of a failover from one of them
+ * soon after a majority has, and a reply may take as long as ASK_EVERY, because the pause does not begin with it. */
+static quorum_time next_turn(const struct rl_witness *witness)
+{
+    const struct rl_witnesses *group = witness->group;
+    quorum_duration turn = (group->turns + index_of(witness) * ASK_EVERY / group->rules.count) % ASK_EVERY;
+    quorum_time sent = witness->reading.sent;
+    return quorum_time_add(sent, ASK_EVERY - (sent + ASK_EVERY - turn) % ASK_EVERY);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- verdicts */
@@ -474,7 +485,7 @@ static void finish(struct rl_witness *witness, quorum_time now)
     rl_attempts_succeeded(&witness->attempts, now);
     witness->state = RL_WITNESS_RESTING;
     *said(witness) = witness->reading;
-    schedule(witness, quorum_time_add(now, ASK_EVERY));
+    schedule(witness, next_turn(witness));
     judge(witness->group, now);
 }
 
@@ -632,6 +643,7 @@ bool rl_witnesses_open(struct rl_node *node, unsigned slot,
     witnesses->node = node;
     witnesses->judged = judged;
     witnesses->slot = slot;
+    witnesses->turns = rl_random_u64(&core->random) % ASK_EVERY;
     quorum_witnesses_init(&witnesses->rules, count, node->address->cluster ? MASTERS_LEAST : count);
     for (; witnesses->room < room; witnesses->room++) {
         struct rl_witness *witness = &witnesses->witness[witnesses->room];

@@ -49,6 +49,7 @@ struct rl_witnesses {
     void (*judged)(struct rl_node *node, const struct rl_verdict *verdict);
     struct quorum_witnesses rules;
     unsigned slot;                   /* of the cluster */
+    quorum_duration turns;           /* when the first witness is asked, and the others in turn; clients differ in it */
     char master[QUORUM_MASTER_SIZE]; /* the address that the node is connected to; "": none yet */
     char text[RL_LINK_TEXT_SIZE];    /* why no address is confirmed */
     unsigned room;

@@ -7,6 +7,7 @@
 #include "src/core/clock.h"
 #include "src/core/wall.h"
 #include "src/node/guard.h"
+#include "src/node/witnesses.h"
 
 enum { DECIDER = 4, ALL = (1 << 5) - 1, HOUR = 3600 };
 
@@ -222,6 +223,22 @@ TEST_ROWS(promoted, extension_and_kept_release_count_on_the_only_master, 7)
         ck_assert_status(scene_release(&answer, &lock), keepings[_i].status);
     }
     scene.keys_may_stay = true;
+}
+
+/* They are asked in turn, so that a client that asks each as often as it must learns of a failover sooner. */
+TEST(promoted, sentinels_are_asked_one_after_the_other)
+{
+    const quorum_duration every = QUORUM_CONFIRMED_LASTS / 2;
+    name_master(OLD, 1);
+    attach_to_sentinels_only();
+    const struct rl_witnesses *witnesses = scene.client->nodes->node[0].witnesses;
+    for (unsigned i = 0; i < 3; i++) {
+        const struct rl_witness *witness = &witnesses->witness[i];
+        scene_until(witness->state == RL_WITNESS_RESTING);
+        ck_assert_uint_le(witness->timer.due, witnesses->rules.witness[i].sent + every);
+        ck_assert_uint_gt(witness->timer.due, witnesses->rules.witness[i].sent);
+        ck_assert_uint_eq((witness->timer.due - witnesses->turns) % every, i * every / 3);
+    }
 }
 
 /* The Sentinels are wrong: the server that they name is a replica. */

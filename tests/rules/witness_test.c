@@ -7,9 +7,10 @@
 #include "rules/random.h"
 #include "support/test.h"
 
-#define MS  QUORUM_MILLISECOND
-#define OLD "10.0.0.1 6379"
-#define NEW "10.0.0.2 6379"
+#define MS       QUORUM_MILLISECOND
+#define LASTS_MS (unsigned)(QUORUM_CONFIRMED_LASTS / MS)
+#define OLD      "10.0.0.1 6379"
+#define NEW      "10.0.0.2 6379"
 
 static const quorum_time now = 100 * QUORUM_SECOND;
 
@@ -50,43 +51,43 @@ static const struct {
     struct word words[5];
     unsigned count, least;
     const char *confirmed; /* NULL: none */
-    unsigned left_ms;      /* until it is no longer */
+    unsigned age_ms;       /* of the majority's oldest reply */
     enum quorum_witnesses_state state;
 } rows[] = {
     /* All of one mind; the majority's oldest reply decides. */
-    {{SAYS(OLD, 100, 0), SAYS(OLD, 300, 0), SAYS(OLD, 900, 0)}, 3, 3, OLD, 700, QUORUM_WITNESSES_CONFIRM},
-    {{SAYS(OLD, 100, 3), SAYS(OLD, 999, 3), SILENT}, 3, 3, OLD, 1, QUORUM_WITNESSES_CONFIRM},
-    {{SAYS(OLD, 100, 3), SAYS(OLD, 1000, 3), SILENT}, 3, 3, NULL, 0, QUORUM_WITNESSES_SILENT},
+    {{SAYS(OLD, 100, 0), SAYS(OLD, 300, 0), SAYS(OLD, 400, 0)}, 3, 3, OLD, 300, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(OLD, 100, 3), SAYS(OLD, LASTS_MS - 1, 3), SILENT}, 3, 3, OLD, LASTS_MS - 1, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(OLD, 100, 3), SAYS(OLD, LASTS_MS, 3), SILENT}, 3, 3, NULL, 0, QUORUM_WITNESSES_SILENT},
     {{SAYS(OLD, 100, 3), SILENT, SILENT}, 3, 3, NULL, 0, QUORUM_WITNESSES_SILENT},
-    {{SAYS(OLD, 100, 0)}, 1, 1, OLD, 900, QUORUM_WITNESSES_CONFIRM},
-    {{SAYS(OLD, 100, 0), SAYS(OLD, 200, 0)}, 2, 2, OLD, 800, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(OLD, 100, 0)}, 1, 1, OLD, 100, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(OLD, 100, 0), SAYS(OLD, 200, 0)}, 2, 2, OLD, 200, QUORUM_WITNESSES_CONFIRM},
     {{SAYS(OLD, 100, 0), SAYS(NEW, 200, 1)}, 2, 2, NULL, 0, QUORUM_WITNESSES_DISAGREE},
-    {{SAYS(OLD, 5, 0), SAYS(OLD, 4, 0), SAYS(OLD, 3, 0), SAYS(NEW, 2, 1), SAYS(NEW, 1, 1)}, 5, 5, OLD, 995, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(OLD, 5, 0), SAYS(OLD, 4, 0), SAYS(OLD, 3, 0), SAYS(NEW, 2, 1), SAYS(NEW, 1, 1)}, 5, 5, OLD, 5, QUORUM_WITNESSES_CONFIRM},
     {{SAYS(OLD, 5, 0), SAYS(OLD, 4, 0), SILENT, SAYS(NEW, 2, 1), SAYS(NEW, 1, 1)}, 5, 5, NULL, 0, QUORUM_WITNESSES_DISAGREE},
     /* A failover: one after the other hears of it. */
-    {{SAYS(OLD, 1, 0), SAYS(OLD, 1, 0), SAYS(NEW, 1, 1)}, 3, 3, OLD, 999, QUORUM_WITNESSES_CONFIRM},
-    {{SAYS(NEW, 9, 1), SAYS(OLD, 1, 0), SAYS(NEW, 1, 1)}, 3, 3, NEW, 991, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(OLD, 1, 0), SAYS(OLD, 1, 0), SAYS(NEW, 1, 1)}, 3, 3, OLD, 1, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(NEW, 9, 1), SAYS(OLD, 1, 0), SAYS(NEW, 1, 1)}, 3, 3, NEW, 9, QUORUM_WITNESSES_CONFIRM},
     /* There and back: one has heard of neither. */
     {{SAYS(OLD, 1, 2), SAYS(OLD, 1, 0), SAYS(NEW, 1, 1)}, 3, 3, NULL, 0, QUORUM_WITNESSES_FAILOVER},
-    {{SAYS(OLD, 1, 2), SAYS(OLD, 1, 2), SAYS(OLD, 1, 0)}, 3, 3, OLD, 999, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(OLD, 1, 2), SAYS(OLD, 1, 2), SAYS(OLD, 1, 0)}, 3, 3, OLD, 1, QUORUM_WITNESSES_CONFIRM},
     /* Those that are not listed may say otherwise. */
     {{KNOWS(OLD, 1, 0, 4), SAYS(OLD, 1, 0), SILENT}, 3, 3, NULL, 0, QUORUM_WITNESSES_SILENT},
-    {{KNOWS(OLD, 1, 0, 4), SAYS(OLD, 1, 0), SAYS(OLD, 1, 0)}, 3, 3, OLD, 999, QUORUM_WITNESSES_CONFIRM},
-    {{KNOWS(OLD, 1, 0, 2), SAYS(OLD, 1, 0), SILENT}, 3, 3, OLD, 999, QUORUM_WITNESSES_CONFIRM},
+    {{KNOWS(OLD, 1, 0, 4), SAYS(OLD, 1, 0), SAYS(OLD, 1, 0)}, 3, 3, OLD, 1, QUORUM_WITNESSES_CONFIRM},
+    {{KNOWS(OLD, 1, 0, 2), SAYS(OLD, 1, 0), SILENT}, 3, 3, OLD, 1, QUORUM_WITNESSES_CONFIRM},
     {{SAYS(OLD, 1, 0), SILENT, SILENT}, 3, 5, NULL, 0, QUORUM_WITNESSES_SILENT},
     /* One by two names: the later reply counts. */
     {{IS("a", OLD, 1, 0), IS("a", OLD, 1, 0), SILENT}, 3, 3, NULL, 0, QUORUM_WITNESSES_SILENT},
-    {{IS("a", OLD, 1, 0), IS("a", OLD, 1, 0), IS("b", OLD, 1, 0)}, 3, 3, OLD, 999, QUORUM_WITNESSES_CONFIRM},
+    {{IS("a", OLD, 1, 0), IS("a", OLD, 1, 0), IS("b", OLD, 1, 0)}, 3, 3, OLD, 1, QUORUM_WITNESSES_CONFIRM},
     {{IS("a", OLD, 9, 0), IS("a", NEW, 1, 1), IS("b", OLD, 1, 0)}, 3, 3, NULL, 0, QUORUM_WITNESSES_DISAGREE},
     /* A cluster's master is no witness of its own slot, nor is a replica. */
-    {{SEES(OLD, 1, 1, 2), KNOWS(OLD, 1, 1, 2), KNOWS(OLD, 2, 1, 2)}, 3, 3, OLD, 998, QUORUM_WITNESSES_CONFIRM},
+    {{SEES(OLD, 1, 1, 2), KNOWS(OLD, 1, 1, 2), KNOWS(OLD, 2, 1, 2)}, 3, 3, OLD, 2, QUORUM_WITNESSES_CONFIRM},
     {{SEES(OLD, 1, 1, 2), KNOWS(OLD, 1, 1, 2), SILENT}, 3, 3, NULL, 0, QUORUM_WITNESSES_SILENT},
     {{SEES(OLD, 1, 1, 2), SEES(OLD, 1, 1, 2), KNOWS(OLD, 2, 1, 2)}, 3, 3, NULL, 0, QUORUM_WITNESSES_SILENT},
     {{SEES(OLD, 1, 1, 4), KNOWS(OLD, 1, 1, 4), KNOWS(OLD, 1, 1, 4)}, 3, 3, NULL, 0, QUORUM_WITNESSES_SILENT},
-    {{SEES(OLD, 1, 1, 4), KNOWS(OLD, 1, 1, 4), KNOWS(OLD, 1, 1, 4), KNOWS(OLD, 1, 1, 4)}, 4, 3, OLD, 999, QUORUM_WITNESSES_CONFIRM},
+    {{SEES(OLD, 1, 1, 4), KNOWS(OLD, 1, 1, 4), KNOWS(OLD, 1, 1, 4), KNOWS(OLD, 1, 1, 4)}, 4, 3, OLD, 1, QUORUM_WITNESSES_CONFIRM},
     /* The name. */
     {{SAYS(NULL, 1, 0), SAYS(NULL, 1, 0), SAYS(NULL, 1, 0)}, 3, 3, NULL, 0, QUORUM_WITNESSES_UNKNOWN},
-    {{SAYS(NULL, 1, 0), SAYS(OLD, 1, 0), SAYS(OLD, 1, 0)}, 3, 3, OLD, 999, QUORUM_WITNESSES_CONFIRM},
+    {{SAYS(NULL, 1, 0), SAYS(OLD, 1, 0), SAYS(OLD, 1, 0)}, 3, 3, OLD, 1, QUORUM_WITNESSES_CONFIRM},
     {{SAYS(NULL, 1, 0), SAYS(NULL, 1, 0), SAYS(OLD, 1, 0)}, 3, 3, NULL, 0, QUORUM_WITNESSES_UNKNOWN},
     {{SAYS("", 1, 0), SAYS("", 1, 0), SAYS("", 1, 0)}, 3, 3, NULL, 0, QUORUM_WITNESSES_DISAGREE},
 };
@@ -94,7 +95,7 @@ static const struct {
 
 TEST_CASE(witness, NULL, NULL);
 
-TEST_ROWS(witness, majority_confirms_a_configuration_for_a_second, ROWS(rows))
+TEST_ROWS(witness, majority_confirms_a_configuration_for_a_while, ROWS(rows))
 {
     struct quorum_witnesses witnesses;
     fill(&witnesses, rows[_i].words, rows[_i].count, rows[_i].least);
@@ -105,7 +106,7 @@ TEST_ROWS(witness, majority_confirms_a_configuration_for_a_second, ROWS(rows))
         return;
     }
     ck_assert_str_eq(confirmation.address, rows[_i].confirmed);
-    ck_assert_uint_eq(confirmation.until, now + rows[_i].left_ms * MS);
+    ck_assert_uint_eq(confirmation.until, now + (LASTS_MS - rows[_i].age_ms) * MS);
     ck_assert_int_eq(quorum_witnesses_state(&witnesses, confirmation.until - 1), QUORUM_WITNESSES_CONFIRM);
     ck_assert_int_ne(quorum_witnesses_state(&witnesses, confirmation.until), QUORUM_WITNESSES_CONFIRM);
 }
@@ -143,7 +144,7 @@ TEST_ROWS(witness, slot_is_that_of_redis_cluster, ROWS(slots))
 /*
  * Histories of a group that fails over, by votes or by hand, one of them before another has been heard of. Each witness
  * takes a later configuration from any other, and clients read them one at a time. Then confirmed configurations follow
- * one another by epoch, for all clients alike, and one that was confirmed before counts for a second at most.
+ * one another by epoch, for all clients alike, and one that was confirmed before counts for QUORUM_CONFIRMED_LASTS at most.
  */
 struct group {
     struct {

@@ -17,7 +17,7 @@ enum { MAJORITY = 3 };
 
 #define NAME real_key("run")
 /* Long enough for nodes to reply, even on a loaded machine. */
-#define SHORT_TTL "--ttl 2s --grace 500ms --timeout 500ms"
+#define SHORT_TTL "--ttl 3s --grace 500ms --timeout 500ms"
 
 /* A script may not contain single quotes. */
 static struct program *run_script(const char *options, const char *script)
@@ -28,13 +28,14 @@ static struct program *run_script(const char *options, const char *script)
 TEST(shared_nodes, the_lock_is_kept_until_what_its_command_leaves_behind_has_ended)
 {
     struct program *program =
-        run_script("--grace 400ms", "(trap \"\" TERM; while :; do sleep 0.02; done) & echo group=$$; exit 0");
+        run_script("--grace 400ms", "(trap \"\" TERM; while :; do sleep 0.1; done) & echo group=$$; exit 0");
     pid_t group = program_number(program, "group=");
     uint64_t deadline = test_deadline_ns(PROGRAM_SOON_MS);
     while (!program_is_gone(-group)) {
         ck_assert(test_now_ns() < deadline);
         bool held = scene_held_on(NAME) >= MAJORITY;
         ck_assert_msg(held || program_is_gone(-group), "processes work on without the lock");
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* short beside the processes' last moments */
     }
     program_exits(program, 0);
 }
@@ -63,7 +64,7 @@ TEST(shared_nodes, a_delegated_control_group_ends_with_the_lock)
         return;
     struct program *program = program_shell(
         "echo $$ >%s/cgroup.procs && exec setpriv --bounding-set=-kill --inh-caps=-kill $R run " SHORT_TTL " " NAME
-        " -- setpriv --reuid=65534 sh -c 'cat /proc/self/cgroup; trap \"\" TERM; echo pid=$$.; while :; do sleep 0.02; done'",
+        " -- setpriv --reuid=65534 sh -c 'cat /proc/self/cgroup; trap \"\" TERM; echo pid=$$.; while :; do sleep 0.1; done'",
         group);
     pid_t other = program_number(program, "pid=");
     program_output_has(program,
@@ -99,7 +100,7 @@ TEST(shared_nodes, on_an_older_kernel_too_the_command_ends_with_the_lock)
     const char *group = make_older_group(root);
     program_setting.newest_call = SYS_pidfd_send_signal - 1;
     struct program *program = program_shell(
-        "export STUBBORN='trap \"\" TERM; echo pid=$$; for i in $(seq 1000); do sleep 0.02; done'\n"
+        "export STUBBORN='trap \"\" TERM; echo pid=$$; for i in $(seq 200); do sleep 0.1; done'\n"
         "set -- $R run " SHORT_TTL " " NAME " -- bash -c 'setsid --wait sh -c \"$STUBBORN\"'\n%s exec \"$@\"",
         group == NULL
             ? ""
@@ -113,8 +114,7 @@ TEST(shared_nodes, on_an_older_kernel_too_the_command_ends_with_the_lock)
 }
 
 /* CMD writes the PIDs of the holder and of CMD's child. */
-static const char family[] =
-    "sleep 30 & echo holder=$PPID child=$!; trap \"exit 5\" USR1; while :; do sleep 0.02; done";
+static const char family[] = "sleep 30 & echo holder=$PPID child=$!; trap \"exit 5\" USR1; while :; do sleep 0.1; done";
 
 /* Limits the link of these two processes to few messages, as if each sent many, by changing the holder's socket from
  * outside. */
@@ -138,7 +138,7 @@ static void narrow_link(pid_t holder)
 /* As after a long Ctrl-Z: meanwhile more ends of validity pass than the link holds messages. */
 TEST(shared_nodes, front_that_was_stopped_for_long_knows_the_end_of_validity)
 {
-    struct program *program = run_script("--ttl 2s --grace 0 --timeout 300ms", family);
+    struct program *program = run_script("--ttl 3s --grace 0 --timeout 500ms", family);
     narrow_link(program_number(program, "holder="));
     program_signal(program, SIGSTOP);
     scene_await_renewals(NAME, 12); /* the limited link holds eight messages */

@@ -2,7 +2,7 @@
  * Passwords. Whatever way redlock(1) gets a password, and however the nodes treat it, no other user sees it: not in the
  * output of the command, with or without -v, and not in the process list.
  */
-#include "scene.h"
+#include "story.h"
 
 #include "support/bytes.h"
 #include "support/fake_server.h"
@@ -98,38 +98,6 @@ TEST_ROWS(no_nodes, port_does_not_speak_tls, 2)
     try_all_ways((unsigned)_i, "rediss://", fake_server_address(server), _i ? "somebody" : "");
 }
 
-/* --- Malformed addresses with a password, and lines of a config file --- */
-
-/* tests/parts/address_test.c has each fault. */
-static const char *const malformed[] = {
-    "redis://:" ENCODED "@127.0.0.1:99999",
-    "redis://:" ENCODED "@127.0.0.1:1,redis://:" ENCODED "@127.0.0.1:1",
-    "redis://:" PASSWORD "@127.0.0.1:1",
-    "me:" ENCODED "@127.0.0.1:1",
-};
-
-TEST_ROWS(no_nodes, malformed_address_is_refused_without_its_password, ROWS(malformed))
-{
-    is_silent(program_run("REDLOCK_NODES='%s' -v run -n x -- true", malformed[_i]), malformed[_i]);
-    program_setting.config = scene_file(program_text("nodes = %s\n", malformed[_i]));
-    is_silent(program_run("-v doctor"), malformed[_i]);
-}
-
-static const char *const wrong_lines[] = {
-    "password " PASSWORD "\n",
-    "passwd = " PASSWORD "\n",
-    "nodes = 127.0.0.1:1\nnode-password = " PASSWORD "\n",
-    "nodes = 127.0.0.1:1\npassword = " PASSWORD "\nttl = soon\n",
-    "nodes = 127.0.0.1:1\n[redlock] password = " PASSWORD "\n",
-    PASSWORD "\n",
-};
-
-TEST_ROWS(no_nodes, malformed_line_is_refused_without_its_password, ROWS(wrong_lines))
-{
-    program_setting.config = scene_file(wrong_lines[_i]);
-    is_silent(program_run("-v run -n x -- true"), wrong_lines[_i]);
-}
-
 /* --- Process list --- */
 
 /* Whether a process is redlock(1)'s. One that has ended meanwhile is not. */
@@ -160,22 +128,6 @@ static unsigned look_at_processes(const char *what)
     return ours;
 }
 
-/* As written by other systems and editors, or without an end of line. */
-TEST_ROWS(no_nodes, a_password_file_may_be_of_any_system, 4)
-{
-    static const char *const texts[] = {PASSWORD, PASSWORD "\n", PASSWORD "\r\n", "\xef\xbb\xbf" PASSWORD "\r\n"};
-    real_cluster(1, NULL);
-    cluster_set_password(cluster, 0, PASSWORD);
-    const char *file = scene_file(texts[_i]), *name = strrchr(file, '/') + 1;
-    program_setting.nodes = cluster_address(cluster, 0);
-    program_exits(program_run("REDLOCK_PASSWORD_FILE=%s trust --yes", file), 0);
-    /* relative to the config file, whatever the working directory is */
-    program_setting.config = program_text("%.*sconfig", (int)(name - file), file);
-    const char *text = program_text(SCENE_PATIENCE "password-file = %s\n", name);
-    file_write(program_setting.config, text, strlen(text));
-    program_exits(program_run("trust --yes"), 0);
-}
-
 TEST_ROWS(no_nodes, process_list_shows_no_password, WAYS)
 {
     real_cluster(1, NULL);
@@ -189,4 +141,4 @@ TEST_ROWS(no_nodes, process_list_shows_no_password, WAYS)
     program_wait(program);
 }
 
-REAL_PROGRAM("cli_secret")
+STORY_PROGRAM("secret")

@@ -29,6 +29,7 @@ struct story {
     const struct line *step;
     size_t steps;
     const char *columns, *row; /* separated by spaces, and by bars; NULL: it has no rows */
+    bool follows;              /* in the test of the row before it */
 };
 
 static const char *path; /* of the file */
@@ -330,6 +331,9 @@ static bool take_process_step(const char *verb, char *rest)
     } else if (is(verb, "let")) {
         const char *name = take_word(&rest), *how = take_word(&rest);
         set_value(name, found(how, rest));
+    } else if (is(verb, "terminates")) {
+        program_signal(now.program, SIGTERM);
+        ends(program_text("128+SIGTERM"));
     } else if (is(verb, "signal")) {
         program_signal(now.program, number_of(rest));
     } else if (is(verb, "kill")) {
@@ -588,11 +592,13 @@ static void take_steps(const struct line *step, size_t steps)
 static void tell(int i)
 {
     const struct story *story = &stories[i];
-    memset(&now, 0, sizeof now);
-    take_steps(lines, common);
-    if (story->row)
-        set_columns(story);
-    take_steps(story->step, story->steps);
+    do {
+        memset(&now, 0, sizeof now);
+        take_steps(lines, common);
+        if (story->row)
+            set_columns(story);
+        take_steps(story->step, story->steps);
+    } while (++story < &stories[count] && story->follows);
 }
 
 /* --- The file --- */
@@ -642,10 +648,12 @@ static void find_stories(void)
         char *heading = lines[i].text + 3;
         struct story story = {.of = case_of(heading), .test = {heading, tell, path, (int)lines[i].number}};
         size_t before = count;
-        if (i + 1 < lines_count && begins(lines[i + 1].text, "rows "))
+        bool together = i + 1 < lines_count && begins(lines[i + 1].text, "each ");
+        if (together || (i + 1 < lines_count && begins(lines[i + 1].text, "rows ")))
             story.columns = lines[++i].text + 5;
         for (i++; i < lines_count && *lines[i].text == '|'; i++) {
             story.row = lines[i].text + 1;
+            story.follows = together && count > before;
             add_story(story);
         }
         story.step = &lines[i];
@@ -672,7 +680,7 @@ int story_run(Suite *suite, const char *name)
         needs_control = needs_control || begins(lines[i].text, "kill-node ") || begins(lines[i].text, "stop-node ");
     for (size_t i = 0; i < count; i++) {
         struct test_case *of = stories[i].of;
-        if (wanted && !strstr(stories[i].test.name, wanted))
+        if (stories[i].follows || (wanted && !strstr(stories[i].test.name, wanted)))
             continue;
         if (!of->tcase)
             of->tcase = of->create(suite, of->name);

@@ -10,7 +10,8 @@
  *
  * A story with rows runs once for each. {NAME} is the row's column, a value of `let`, or one of {nodes}, {node1} ...
  * (addresses), {patience} (SCENE_PATIENCE), {server} (the program). A step behind ?NAME is left out where that value is empty; "-" is an empty column.
- * The steps above the first story begin each.
+ * The steps above the first story begin each. `each` instead of `rows` tells the rows one after the other in one test: where they
+ * leave nothing behind, that is quick.
  *
  *   rows SIGNAL STATUS
  *   | TERM | 143
@@ -23,6 +24,7 @@
  *   ends END            it ends: with this STATUS, a number, a name of scene.h, -SIGTERM (by that signal) or 128+SIGTERM;
  *                       STATUS: TEXT, without output, and its errors are one line that contains the text; or 0,
  *                       `prints TEXT`, which is all its output, with an end of line
+ *   terminates          SIGTERM ends it, and the command that it runs
  *   shows TEXT          its output or its errors contain it, now or soon
  *   times NUMBER TEXT   its output contains it this often, or more often, now or soon
  *   count NUMBER TEXT   its output contains it exactly this often

@@ -42,15 +42,13 @@ bool quorum_tally_vote(struct quorum_tally *tally, unsigned node, enum quorum_vo
     return true;
 }
 
-bool quorum_tally_grant_late(struct quorum_tally *tally, unsigned node)
+void quorum_tally_grant_late(struct quorum_tally *tally, unsigned node)
 {
     assert(node < tally->nodes);
     quorum_nodes bit = quorum_node(node);
-    if (!(tally->voted[QUORUM_TIMED_OUT] & bit))
-        return false;
+    assert(tally->voted[QUORUM_TIMED_OUT] & bit);
     tally->voted[QUORUM_TIMED_OUT] &= ~bit;
     tally->voted[QUORUM_GRANTED] |= bit;
-    return true;
 }
 
 enum quorum_vote quorum_tally_vote_of(const struct quorum_tally *tally, unsigned node)

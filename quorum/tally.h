@@ -37,8 +37,8 @@ void quorum_tally_init(struct quorum_tally *tally, unsigned nodes);
 /* Moves a node to a class. A node votes once: a later vote is ignored, and returns false. */
 bool quorum_tally_vote(struct quorum_tally *tally, unsigned node, enum quorum_vote vote, bool permanent);
 
-/* Counts the grant of a node that had timed out. false: it was in another class. */
-bool quorum_tally_grant_late(struct quorum_tally *tally, unsigned node);
+/* Counts the grant of a node that had timed out. */
+void quorum_tally_grant_late(struct quorum_tally *tally, unsigned node);
 
 /* The class that a node is in. */
 enum quorum_vote quorum_tally_vote_of(const struct quorum_tally *tally, unsigned node);

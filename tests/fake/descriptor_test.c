@@ -137,14 +137,6 @@ static unsigned completed_of_many(void)
 
 SCENE_CASE(operations, connected_nodes);
 
-/* tests/real has the other operations. */
-TEST(operations, trust_completes)
-{
-    scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
-    assert_ends(&answer, REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "guard is off");
-}
-
 /* Of an acquire, an adoption and a release by token. */
 TEST(operations, arguments_are_copied)
 {
@@ -453,27 +445,6 @@ TEST(leaving, an_adoption_that_a_close_cancels_deletes_nothing)
     close_client(false);
     ck_assert_answer(&answer, REDLOCK_CANCELLED);
     scene_assert_key(0, 3, "stock", true);
-}
-
-static void call_in_close(redlock_client *called, const redlock_result *ended, void *arg)
-{
-    redlock_lock *none;
-    scene_completed(called, ended, arg);
-    ck_assert_status(redlock_ready_async(called, 0, scene_completed, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_acquire(called, "stock", NULL, &none, NULL), REDLOCK_INVALID);
-    ck_assert(!redlock_held_by_me(called, "stock", 0));
-    ck_assert_status(redlock_dispatch(called), REDLOCK_INVALID);
-}
-
-TEST_ROWS(threads, calls_in_the_last_callbacks_of_a_close_fail, 2)
-{
-    note_events();
-    acquire();
-    scene_start_ready_then(&other, 0, call_in_close);
-    close_client(_i);
-    ck_assert_uint_eq(other.callbacks, 1);
-    ck_assert_uint_eq(events.lost, 1);
-    ck_assert_int_eq(events.loss[0], REDLOCK_LOSS_CLOSED);
 }
 
 /* --- Events of locks --- */

@@ -146,15 +146,6 @@ TEST(three_nodes, acquires_start_when_a_majority_is_connected)
     ck_assert_uint_eq(scene_count(0, SENT_ATTEMPT), 1);
 }
 
-TEST(three_nodes, close_ends_waiting_acquires)
-{
-    scene_attach();
-    fill_windows();
-    scene_start_close(&late);
-    release_and_expect(REDLOCK_CANCELLED);
-    ck_assert_status(scene_wait(&late), REDLOCK_OK);
-}
-
 /* Nodes that hang send nothing that would let the next acquires start. */
 TEST(three_nodes, acquires_do_not_wait_for_nodes_that_hang)
 {

@@ -141,14 +141,6 @@ TEST_ROWS(states, every_node_is_waited_for_until_its_timeout, 3)
     ck_assert_int_eq(answer.state.node[0].remaining_ms, -1);
 }
 
-TEST(states, bad_arguments_are_explained)
-{
-    ck_assert_status(query(NULL), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "the resource is NULL");
-    ck_assert_status(query(""), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "empty");
-}
-
 /* --- A scan that the node refuses --- */
 
 #define LONG_ERROR "ERR 0123456789 0123456789 0123456789 "

@@ -46,30 +46,29 @@ static void make_all_due(void)
         rl_lease_step(lease, &now);
 }
 
-static bool renews_many(const struct fake_record *record)
+/* The node's next command that renews many locks. */
+static const struct fake_record *next_batch(unsigned node, size_t *at)
 {
-    return record->command->argc >= 3 + 3 * (size_t)MANY;
+    const struct fake_record *record;
+    do
+        record = fake_server_record(scene.node[node], NULL, (*at)++);
+    while (record && (!resp_command_is(record->command, "EVALSHA") || record->command->argc < 3 + 3 * (size_t)MANY));
+    return record;
 }
 
-/* The first command with many keys that any node received; NULL: none yet. */
-static const struct fake_record *first_renewal(void)
-{
-    const struct fake_record *first = NULL, *record;
-    for (unsigned node = 0; node < 5; node++)
-        for (size_t i = 0; (record = fake_server_record(scene.node[node], "EVALSHA", i)) != NULL; i++)
-            if (renews_many(record) && (!first || record->received_ns < first->received_ns))
-                first = record;
-    return first;
-}
-
-/* The same command on this node, identified by its first key. */
+/* The first such command that any node received, on this node: it is identified by its first key. */
 static const struct fake_record *renewal(unsigned node)
 {
-    const struct fake_record *first = first_renewal(), *record;
-    for (size_t i = 0; first && (record = fake_server_record(scene.node[node], "EVALSHA", i)) != NULL; i++)
-        if (renews_many(record) && strcmp(record->command->argv[3].data, first->command->argv[3].data) == 0)
-            return record;
-    return NULL;
+    const struct fake_record *first = NULL, *record;
+    size_t at = 0;
+    for (unsigned i = 0; i < 5; i++, at = 0) {
+        record = next_batch(i, &at);
+        first = record && (!first || record->received_ns < first->received_ns) ? record : first;
+    }
+    do
+        record = first ? next_batch(node, &at) : NULL;
+    while (record && strcmp(record->command->argv[3].data, first->command->argv[3].data) != 0);
+    return record;
 }
 
 static unsigned renewing_nodes(void)
@@ -195,16 +194,6 @@ TEST_ROWS(in_turn, two_failing_nodes_do_not_prevent_renewal, ROWS(obstacles))
     assert_all_are_renewed();
 }
 
-TEST(in_turn, script_is_sent_again_to_nodes_that_lost_it)
-{
-    scene.options.node_timeout_ms = PATIENCE_MS;
-    hold_many();
-    scene_each(0, 5, fake_server_forget_scripts);
-    make_all_due();
-    wait_for_renewal(5);
-    assert_all_are_renewed();
-}
-
 /* Five timeouts of 15 s are more than half of the remaining validity. */
 TEST(in_turn, all_nodes_are_renewed_at_once_when_time_is_short)
 {
@@ -222,8 +211,9 @@ TEST(in_turn, all_nodes_are_renewed_at_once_when_time_is_short)
 static uint64_t renewed_at(unsigned node, const char *token)
 {
     const struct fake_record *record;
-    for (size_t i = 0; (record = fake_server_record(scene.node[node], "EVALSHA", i)) != NULL; i++)
-        for (size_t k = 0; renews_many(record) && k < record->command->argc; k++)
+    size_t at = 0;
+    while ((record = next_batch(node, &at)) != NULL)
+        for (size_t k = 0; k < record->command->argc; k++)
             if (resp_argument_is(&record->command->argv[k], token))
                 return record->received_ns;
     return 0;
@@ -271,15 +261,6 @@ static bool keep_replying(void)
     return true;
 }
 
-static bool has_batch(unsigned node)
-{
-    const struct fake_record *record;
-    for (size_t i = 0; (record = fake_server_record(scene.node[node], "EVALSHA", i)) != NULL; i++)
-        if (renews_many(record))
-            return true;
-    return false;
-}
-
 /* As long as a node keeps replying, its timeout does not pass: without a limit, the first node would hold up the
  * renewal until the locks have ended. The timers fire as if half of the validity had passed. */
 TEST(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
@@ -288,7 +269,8 @@ TEST(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
     scene_hold_replies(0, BACKLOGS, "EVALSHA");
     scene.client->locks.renewal_turn = 0;
     make_all_due();
-    scene_until(keep_replying() && has_batch(0) && has_batch(1)); /* the two batches, each at its first node */
+    scene_until(keep_replying() && next_batch(0, &(size_t){0}) &&
+                next_batch(1, &(size_t){0})); /* the two batches, each at its first node */
     rl_timers_fire(&scene.client->core.timers, rl_now() + TTL_MS / 2 * QUORUM_MILLISECOND);
     scene_until(keep_replying() && scene_statistics().renewed >= LOCKS);
     assert_all_are_renewed();

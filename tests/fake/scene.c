@@ -661,10 +661,15 @@ void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsign
 
 /* --- End --- */
 
+static bool has_no_connection(void *node)
+{
+    return fake_server_open_connections(node) == 0;
+}
+
 static void assert_nothing_left(void)
 {
     for (unsigned i = 0; i < scene.nodes; i++) {
-        ck_assert_msg(fake_server_wait_for_open(scene.node[i], 0, SCENE_SOON_MS), "node %u: a connection is open", i);
+        ck_assert_msg(wait_until(has_no_connection, scene.node[i], SCENE_SOON_MS), "node %u: a connection is open", i);
         if (!scene.keys_may_stay)
             ck_assert_msg(fake_server_keys_left(scene.node[i], deployment_marks) == 0, "node %u: %zu keys are left", i,
                           fake_server_keys_left(scene.node[i], deployment_marks));

@@ -77,25 +77,6 @@ TEST_ROWS(all_answers, nodes_that_are_being_connected_are_waited_for, 3)
 
 SCENE_CASE(adopt, attached_nodes);
 
-TEST(adopt, an_adopted_lock_is_like_any_other)
-{
-    show(5, 3000);
-    ck_assert_status(adopt(NULL, TOKEN), REDLOCK_OK);
-    redlock_lock *lock = answer.lock;
-    ck_assert_str_eq(redlock_lock_token(lock), TOKEN);
-    ck_assert_str_eq(redlock_lock_resource(lock, NULL), "stock");
-    ck_assert_int_gt(answer.result.validity_ms, 50000);
-    ck_assert_int_gt(redlock_validity_ms(lock), 50000);
-    ck_assert_int_lt(redlock_validity_ms(lock), 60000);
-    ck_assert(redlock_held_by_me(scene.client, "stock", 0));
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_EXTEND, 1);
-        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 50000);
-    }
-    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
-    scene_until(showing() == 0);
-}
-
 /* Another library's lock may have no expiry. A fencing token is sent with an extension of another kind. */
 TEST(adopt, a_key_without_expiry_keeps_none_when_its_lock_gets_a_fencing_token)
 {

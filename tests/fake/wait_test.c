@@ -1,7 +1,6 @@
 /* Waiting for a lock. A wait ends by success, deadline, cancellation or close, at every stage of an acquire. */
 #include "fake/scene.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -183,21 +182,6 @@ TEST(success, silent_nodes_get_the_undo_before_the_next_poll)
     assert_acquired();
 }
 
-/* Nodes that report the lock as free, but refuse to grant it: quarantine, out of memory, an unfit server. The client
- * must not make an attempt in every turn of the loop. */
-TEST(success, free_lock_that_too_few_nodes_grant_is_tried_with_growing_pauses)
-{
-    options.ttl_ms = 54321; /* distinguishes attempts from polls */
-    scene_attach();
-    scene_add_rule(0, 3, &(struct fake_rule){.argument = "54321", .skip = true, .reply = FAKE_OOM});
-    start();
-    scene_wait_for_sent(0, SENT_WAIT, 1);
-    scene_idle(400);
-    ck_assert_uint_le(scene_count(0, SENT_ATTEMPT), 15); /* the pauses between them grow up to 640 ms */
-    scene_calm(0, 3);
-    assert_acquired();
-}
-
 /* Was the node sent the removal of a waiter? A release names a waiter that stays, too. */
 static bool removes_waiter(unsigned node, enum sent what)
 {
@@ -362,22 +346,19 @@ static bool majority_has_replied(void *unused)
     return true;
 }
 
-/* The replies have arrived, but the loop is blocked until after the deadline. */
+/* The replies have arrived, but the loop was blocked until after the deadline. */
 TEST_ROWS(stages, a_reply_that_has_arrived_counts_though_the_loop_is_late, 2)
 {
-    options.wait_ms = 2000; /* a busy machine may take half of it to send */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     scene_hold_replies(0, 5, "SET");
     if (_i == 1)
         hold_majority();
-    uint64_t deadline = test_deadline_ns((unsigned)options.wait_ms + 1);
     start();
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     scene_calm(0, 5);
     ck_assert(wait_until(majority_has_replied, NULL, SCENE_SOON_MS));
-    while (test_now_ns() < deadline)
-        poll(NULL, 0, test_ms_left(deadline));
+    rl_timer_set(&scene.client->core.timers, &scene.client->operations.first->timer, 1);
     ck_assert_status(scene_wait(&answer), _i == 0 ? REDLOCK_OK : REDLOCK_TIMED_OUT);
     ck_assert_int_eq(answer.result.cause, _i == 0 ? REDLOCK_OK : REDLOCK_HELD);
 }
@@ -628,43 +609,6 @@ TEST(ends, ready_fails_at_once_if_a_majority_is_misconfigured)
     ck_assert_has(redlock_result_text(&answer.result), "NOAUTH");
 }
 
-enum { CROWD = 4000, SMALL_STACK = 1 << 20 };
-
-static void count_misconfigured(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
-{
-    (void)client;
-    if (lock || result->status != REDLOCK_MISCONFIGURED)
-        ck_abort_msg("%s", redlock_status_name(result->status));
-    ++*(unsigned *)arg;
-}
-
-/* The end of each waiter starts the attempt of the next one. Any number of these must not nest on the stack. */
-TEST(ends, waiters_that_all_fail_at_once_do_not_nest_on_the_stack)
-{
-    unsigned failed = 0;
-    struct rlimit before, small;
-    ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
-    small = (struct rlimit){SMALL_STACK, before.rlim_max};
-    ck_assert_int_eq(setrlimit(RLIMIT_STACK, &small), 0);
-    scene.options.log = NULL; /* it would have a line for each waiter and node */
-    scene_attach();
-    scene_hold_on(0, scene.nodes, "stock");
-    for (unsigned i = 0; i < CROWD; i++) {
-        int status = redlock_acquire_async(scene.client, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), count_misconfigured,
-                                           &failed);
-        ck_assert_status(status, REDLOCK_OK);
-        if (i == 0)
-            scene_wait_for_sent(0, SENT_WAIT, 1); /* the others join the queue and send no request */
-    }
-    for (unsigned i = 0; i < scene.nodes; i++) {
-        fake_server_set_password(scene.node[i], NULL, "changed");
-        fake_server_drop(scene.node[i], FAKE_SHUTDOWN);
-    }
-    scene_until(failed == CROWD);
-    ck_assert_int_eq(setrlimit(RLIMIT_STACK, &before), 0);
-    scene.keys_may_stay = true;
-}
-
 /* No lock has this key, but a message may: a slot of a semaphore whose name ends within the prefix, so its resource would
  * have a negative size. */
 TEST(ends, a_message_may_name_a_slot_that_begins_in_the_prefix)
@@ -684,7 +628,7 @@ TEST(ends, a_message_may_name_a_slot_that_begins_in_the_prefix)
 
 SCENE_CASE(crowd, scene_three_nodes);
 
-enum { MANY = 20000, AT_ONCE = 20, HEAD_START = 40 };
+enum { MANY = 20000, AT_ONCE = 20, HEAD_START = 40, SMALL_STACK = 1 << 20 };
 
 /* One request per node for each name, whether they start at once or behind each other. They acquire the locks in turn, and
  * those of both names have their turns together. */
@@ -708,7 +652,7 @@ TEST(crowd, acquires_of_a_new_name_send_one_request)
     }
 }
 
-enum crowd_end { CANCELLED_TOGETHER, CANCELLED_NEWEST_FIRST, CANCELLED_OLDEST_FIRST, TIMED_OUT, CLOSED, CROWD_ENDS };
+enum crowd_end { CANCELLED_TOGETHER, CANCELLED_NEWEST_FIRST, CANCELLED_OLDEST_FIRST, TIMED_OUT, CLOSED, MISCONFIGURED };
 static unsigned crowd_ended;
 
 static void count_end(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *expected)
@@ -728,15 +672,37 @@ static uint64_t thread_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Also readers, which are all in the first waiter's turn. */
-TEST_LONG_ROWS(crowd, thousands_of_waiters_end_in_turns_that_are_short, 2 * CROWD_ENDS)
+/* Readers are all in the first waiter's turn. */
+static const struct {
+    enum crowd_end how;
+    bool shared;
+} crowds[] = {
+    {CANCELLED_TOGETHER, false},
+    {CANCELLED_NEWEST_FIRST, false},
+    {CANCELLED_OLDEST_FIRST, false},
+    {TIMED_OUT, false},
+    {CLOSED, false},
+    {MISCONFIGURED, false},
+    {CANCELLED_TOGETHER, true},
+    {CANCELLED_OLDEST_FIRST, true},
+    {MISCONFIGURED, true},
+};
+
+/* The end of each starts the attempt of the next one: any number
+ * of these must not nest on the stack. */
+TEST_LONG_ROWS(crowd, thousands_of_waiters_end_in_turns_that_are_short, ROWS(crowds))
 {
     static redlock_cancellation *own[MANY];
-    enum crowd_end how = (enum crowd_end)(_i / 2);
-    const int status = how == TIMED_OUT ? REDLOCK_TIMED_OUT : REDLOCK_CANCELLED;
+    enum crowd_end how = crowds[_i].how;
+    const int status = how == TIMED_OUT       ? REDLOCK_TIMED_OUT
+                       : how == MISCONFIGURED ? REDLOCK_MISCONFIGURED
+                                              : REDLOCK_CANCELLED;
+    struct rlimit before;
+    ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_STACK, &(struct rlimit){SMALL_STACK, before.rlim_max}), 0);
     bool each = how == CANCELLED_NEWEST_FIRST || how == CANCELLED_OLDEST_FIRST;
     uint64_t longest = 0, begin = 0;
-    options = *SCENE_WITH(.wait_ms = how == TIMED_OUT ? 3000 : REDLOCK_FOREVER, .shared = (uint32_t)_i % 2);
+    options = *SCENE_WITH(.wait_ms = how == TIMED_OUT ? 3000 : REDLOCK_FOREVER, .shared = crowds[_i].shared);
     crowd_ended = 0;
     scene.options.log = NULL; /* it would have a line for each waiter and node */
     scene_attach();
@@ -757,6 +723,11 @@ TEST_LONG_ROWS(crowd, thousands_of_waiters_end_in_turns_that_are_short, 2 * CROW
         redlock_cancel(scene.cancellation);
     else if (how == CLOSED)
         scene_start_close(&answer);
+    for (unsigned i = 0; i < 3 && how == MISCONFIGURED; i++) {
+        fake_server_set_password(scene.node[i], NULL, "changed");
+        fake_server_drop(scene.node[i], FAKE_SHUTDOWN);
+    }
+    scene.keys_may_stay = how == MISCONFIGURED;
     for (unsigned i = 0; crowd_ended < MANY; i++) {
         for (unsigned k = AT_ONCE * i; each && k < AT_ONCE * (i + 1) && k < MANY; k++)
             redlock_cancel(own[how == CANCELLED_NEWEST_FIRST ? MANY - 1 - k : k]);
@@ -765,6 +736,7 @@ TEST_LONG_ROWS(crowd, thousands_of_waiters_end_in_turns_that_are_short, 2 * CROW
         longest = thread_ns() - begin > longest ? thread_ns() - begin : longest;
         ck_assert(how == CLOSED || redlock_validity_ms(other) > 0);
     }
+    ck_assert_int_eq(setrlimit(RLIMIT_STACK, &before), 0);
     if (how == CLOSED)
         ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     /* 100 ms, times what a sanitizer, valgrind or a busy machine takes more. */

@@ -301,16 +301,6 @@ static void answer_with(const char *bytes)
     flush_until(replies + 1);
 }
 
-TEST_ROWS(flush, each_kind_of_reply_is_read_in_its_turn, ROWS(scalars))
-{
-    answer_with(":99\r\n"); /* leaves nothing behind in the next one */
-    answer_with(scalars[_i].bytes);
-    ck_assert_int_eq(last.type, scalars[_i].type);
-    ck_assert_int_eq(last.integer, scalars[_i].integer);
-    ck_assert_str_eq(last_text, scalars[_i].text);
-    ck_assert_uint_eq(last.len, strlen(scalars[_i].text));
-}
-
 static void answer_in_two(const char *bytes, int cut)
 {
     char first[16];
@@ -382,14 +372,6 @@ static void hear_from_all(void)
     for (unsigned i = 0; i < LINKS; i++)
         say(i, "word");
     flush_until(LINKS);
-}
-
-TEST(flush, data_without_a_request_ends_the_link)
-{
-    hear_from_all();
-    fake_server_push(server, "+", 1);
-    until(ended > 0);
-    ck_assert_str_eq(why.text, "sent a reply to no request");
 }
 
 /* recv(2) would consume the error of a connection that is refused. */

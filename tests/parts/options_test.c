@@ -117,21 +117,6 @@ TEST_ROWS(client, each_number_has_its_bounds, ROWS(bounds))
     }
 }
 
-TEST(client, renewal_and_fence_ttl_may_be_0_and_max_ttl_may_not)
-{
-    given.renewal_percent = 0;
-    ck_assert_int_eq(read_given(), REDLOCK_OK);
-    given.renewal_percent = 9;
-    assert_refused("from 10 to 80");
-    given.renewal_percent = 33;
-    given.fence_ttl_ms = 999;
-    assert_refused("fence_ttl_ms is 999");
-    given.fence_ttl_ms = 0; /* forever */
-    ck_assert_int_eq(read_given(), REDLOCK_OK);
-    given.max_ttl_ms = 0;
-    assert_refused("max_ttl_ms is");
-}
-
 static const struct {
     uint32_t guard, ttl_ms, minimum_validity_ms, drift_ppm;
     const char *words; /* NULL: accepted */
@@ -222,28 +207,35 @@ TEST_ROWS(client, each_text_has_its_bounds, ROWS(texts))
     }
 }
 
-TEST(client, a_marker_key_is_none_of_the_keys_of_locks)
-{
-    given.marker_key = "stock:redlock:fence";
-    assert_refused("marker_key ends in ':redlock:fence'");
-    given.marker_key = "stock:redlock:slot:7";
-    assert_refused("marker_key ends in ':redlock:slot:NUMBER'");
-}
+/* Options that are valid or wrong together. words NULL: accepted. */
+static const struct {
+    const char *words;
+    redlock_options options;
+} combinations[] = {
+    {"user is set without a password", {.user = "lock"}},
+    {"tls_certificate_file and tls_key_file", {.tls_certificate_file = "client.crt"}},
+    {"tls_certificate_file and tls_key_file", {.tls_key_file = "client.key"}},
+    {NULL, {.tls_certificate_file = "client.crt", .tls_key_file = "client.key"}},
+    {"marker_key ends in ':redlock:fence'", {.marker_key = "stock:redlock:fence"}},
+    {"marker_key ends in ':redlock:slot:NUMBER'", {.marker_key = "stock:redlock:slot:7"}},
+    {"from 10 to 80", {.renewal_percent = 9}},
+    {"fence_ttl_ms is 999", {.fence_ttl_ms = 999}},
+};
 
-TEST(client, user_without_a_password_is_refused)
+/* 0 is no renewal, and a fencing token that is kept forever. */
+TEST_ROWS(client, options_are_checked_together, ROWS(combinations))
 {
-    given.user = "lock";
-    assert_refused("user is set without a password");
-}
-
-TEST(client, certificate_and_key_need_each_other)
-{
-    given.tls_certificate_file = "client.crt";
-    assert_refused("tls_certificate_file and tls_key_file");
-    given.tls_key_file = "client.key";
-    ck_assert_int_eq(read_given(), REDLOCK_OK);
-    given.tls_certificate_file = NULL;
-    assert_refused("tls_certificate_file and tls_key_file");
+    const redlock_options *set = &combinations[_i].options;
+    given.user = set->user;
+    given.tls_certificate_file = set->tls_certificate_file;
+    given.tls_key_file = set->tls_key_file;
+    given.marker_key = set->marker_key ? set->marker_key : given.marker_key;
+    given.renewal_percent = set->renewal_percent;
+    given.fence_ttl_ms = set->fence_ttl_ms;
+    if (combinations[_i].words)
+        assert_refused(combinations[_i].words);
+    else
+        ck_assert_int_eq(read_given(), REDLOCK_OK);
 }
 
 /* --- Structs of another size --- */

@@ -203,11 +203,4 @@ TEST(timers, early_wake_up_is_followed_by_the_due_one)
     ck_assert_uint_eq(counted[0].fired, 0);
 }
 
-TEST(timers, a_moment_in_the_past_wakes_at_once)
-{
-    set(0, 1);
-    rl_timers_arm(&timers);
-    ck_assert(readable(5000));
-}
-
 TEST_PROGRAM("timers")

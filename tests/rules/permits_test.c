@@ -18,18 +18,6 @@ static void refused_by(unsigned nodes, uint64_t free)
 
 TEST_CASE(permits, NULL, NULL);
 
-TEST(permits, slot_that_is_free_on_a_majority_is_tried_next)
-{
-    for (unsigned free_nodes = QUORUM - 1; free_nodes <= QUORUM; free_nodes++) {
-        quorum_permits_init(&permits, NODES, 3, 1, 0);
-        quorum_permits_try(&permits);
-        refused_by(free_nodes, 2);
-        quorum_permits_refused(&permits, 4);
-        ck_assert_int_eq(quorum_permits_next(&permits, 12345), free_nodes == QUORUM);
-        ck_assert_uint_eq(permits.slots, free_nodes == QUORUM ? 2 : 1);
-    }
-}
-
 TEST(permits, answers_to_an_earlier_attempt_do_not_count)
 {
     quorum_permits_init(&permits, NODES, 3, 1, 0);

@@ -118,7 +118,6 @@ static void record(struct fake_server *server, const struct fake_connection *con
     if ((server->record_count & (server->record_count - 1)) == 0) /* there is room up to the next power of two */
         server->records = fixture_reallocate(server->records, 2 * (server->record_count + 1) * sizeof *server->records);
     server->records[server->record_count++] = entry;
-    pthread_cond_broadcast(&server->poller.changed);
 }
 
 static void shape_reply(struct bytes *reply, const struct fake_rule *rule)
@@ -253,7 +252,6 @@ static void add_connection(struct fake_server *server, int fd)
     if (rule->delay_ms > 0)
         connection->resume_ns = test_deadline_ns(rule->delay_ms);
     answer(server, connection, NULL, rule);
-    pthread_cond_broadcast(&server->poller.changed);
 }
 
 void fake_connection_accept_all(struct fake_server *server)
@@ -275,7 +273,6 @@ void fake_connection_free_closed(struct fake_server *server)
         *link = connection->next;
         bytes_free(&connection->input);
         free(connection);
-        pthread_cond_broadcast(&server->poller.changed);
     }
 }
 

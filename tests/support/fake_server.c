@@ -329,91 +329,42 @@ void fake_server_forget_records(struct fake_server *server)
     unlock(server);
 }
 
-/* --- Counts, and waiting for them --- */
-
-typedef size_t counter(const struct fake_server *server, const char *command);
-
-static size_t records(const struct fake_server *server, const char *command)
-{
-    size_t count = 0;
-    for (size_t i = server->first_record; i < server->record_count; i++)
-        count += resp_command_is(server->records[i]->command, command);
-    return count;
-}
-
-static size_t open_connections(const struct fake_server *server, const char *unused)
-{
-    size_t open = 0;
-    (void)unused;
-    for (const struct fake_connection *c = server->connections; c; c = c->next)
-        open += c->state != FAKE_STATE_CLOSED;
-    return open;
-}
-
-static size_t accepted(const struct fake_server *server, const char *unused)
-{
-    (void)unused;
-    return server->accepted;
-}
-
-static size_t protocol_errors(const struct fake_server *server, const char *unused)
-{
-    (void)unused;
-    return server->protocol_errors;
-}
-
-static size_t count(struct fake_server *server, counter *number_of, const char *command)
-{
-    lock(server);
-    size_t number = number_of(server, command);
-    unlock(server);
-    return number;
-}
+/* --- Counts --- */
 
 size_t fake_server_count(struct fake_server *server, const char *command)
 {
-    return count(server, records, command);
+    size_t count = 0;
+    lock(server);
+    for (size_t i = server->first_record; i < server->record_count; i++)
+        count += resp_command_is(server->records[i]->command, command);
+    unlock(server);
+    return count;
 }
 
 size_t fake_server_open_connections(struct fake_server *server)
 {
-    return count(server, open_connections, NULL);
+    size_t open = 0;
+    lock(server);
+    for (const struct fake_connection *c = server->connections; c; c = c->next)
+        open += c->state != FAKE_STATE_CLOSED;
+    unlock(server);
+    return open;
+}
+
+static size_t read_count(struct fake_server *server, const size_t *count)
+{
+    lock(server);
+    size_t read = *count;
+    unlock(server);
+    return read;
 }
 
 size_t fake_server_accepted(struct fake_server *server)
 {
-    return count(server, accepted, NULL);
+    return read_count(server, &server->accepted);
 }
 
 size_t fake_server_protocol_errors(struct fake_server *server)
 {
-    return count(server, protocol_errors, NULL);
-}
-
-static bool wait_for(struct fake_server *server, counter *number_of, const char *command, size_t least, size_t most,
-                     unsigned timeout_ms)
-{
-    struct timespec deadline = test_timespec(test_deadline_ns(timeout_ms));
-    size_t number;
-    int error = 0;
-    lock(server);
-    while (((number = number_of(server, command)) < least || number > most) && error == 0)
-        error = pthread_cond_timedwait(&server->poller.changed, &server->poller.lock, &deadline);
-    unlock(server);
-    return number >= least && number <= most;
-}
-
-bool fake_server_wait_for(struct fake_server *server, const char *command, size_t least, unsigned timeout_ms)
-{
-    return wait_for(server, records, command, least, SIZE_MAX, timeout_ms);
-}
-
-bool fake_server_wait_for_open(struct fake_server *server, size_t open, unsigned timeout_ms)
-{
-    return wait_for(server, open_connections, NULL, open, open, timeout_ms);
-}
-
-bool fake_server_wait_for_accepted(struct fake_server *server, size_t least, unsigned timeout_ms)
-{
-    return wait_for(server, accepted, NULL, least, SIZE_MAX, timeout_ms);
+    return read_count(server, &server->protocol_errors);
 }

@@ -2,7 +2,7 @@
  *
  * By default it behaves as a healthy node (node_model.h). Rules make it misbehave. On the k-th
  * command of a name it replies late, with an error, incompletely, twice or not at all, or it breaks the connection.
- * It records every command in the order of arrival. A test can wait for a record, so no test has to sleep.
+ * It records every command in the order of arrival. A test can wait until one is there, so no test has to sleep.
  *
  * Every function may be called from any thread of the process that started the server. Its effect is complete when it
  * returns. */
@@ -163,14 +163,6 @@ size_t fake_server_count(struct fake_server *server, const char *command);
 /* The index-th of them, from 0; NULL if there are fewer. It stays valid until the end of the test. */
 const struct fake_record *fake_server_record(struct fake_server *server, const char *command, size_t index);
 void fake_server_forget_records(struct fake_server *server);
-
-/* Waits until there are at least `least` records of that name. Returns false if the time is over. */
-bool fake_server_wait_for(struct fake_server *server, const char *command, size_t least, unsigned timeout_ms);
-
-/* Waits until exactly `open` connections are open. */
-bool fake_server_wait_for_open(struct fake_server *server, size_t open, unsigned timeout_ms);
-/* Waits until at least this number of connections has been accepted since start. */
-bool fake_server_wait_for_accepted(struct fake_server *server, size_t least, unsigned timeout_ms);
 
 size_t fake_server_open_connections(struct fake_server *server);
 size_t fake_server_accepted(struct fake_server *server);

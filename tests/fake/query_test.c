@@ -71,16 +71,6 @@ TEST_ROWS(states, keys_on_the_nodes_make_the_state, ROWS(states))
     }
 }
 
-/* tests/parts/escape_test.c has all values. */
-TEST(states, value_is_shown_as_text)
-{
-    for (unsigned i = 0; i < 5; i++)
-        show(i, "vv\n\xe4v", 10000);
-    ck_assert_status(query("stock"), REDLOCK_OK);
-    ck_assert_str_eq(answer.state.holder.token, "vv\\x0a\\xe4v");
-    ck_assert_str_eq(answer.state.node[4].token, answer.state.holder.token);
-}
-
 /* An error, and a reply that makes no sense: tests/parts/reply_test.c has all of them. */
 TEST(states, node_that_does_not_return_the_state_has_refused)
 {

@@ -250,17 +250,6 @@ TEST(releases, lock_that_clients_wait_for_is_released_by_its_own_command)
     }
 }
 
-/* The user may use the lock's key, but not those of its waiters. */
-TEST_ROWS(releases, release_needs_no_right_to_the_waiters_keys, 2)
-{
-    scene_add_rule(0, 3, &(struct fake_rule){.argument = "lock-0:redlock:free", .skip = true, .reply = FAKE_NOPERM});
-    scene_attach();
-    acquire_many(_i ? SOME : 1);
-    start_releases(_i ? SOME : 1);
-    expect(_i ? SOME : 1, REDLOCK_OK);
-    expect_no_key(SOME);
-}
-
 TEST(releases, release_by_token_goes_behind_the_release_of_its_handle)
 {
     scene_attach();

@@ -600,15 +600,6 @@ TEST(ends, ready_returns_at_once_or_waits)
     ck_assert_has(answer.result.text, "wait_ms is -2");
 }
 
-TEST(ends, ready_fails_at_once_if_a_majority_is_misconfigured)
-{
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_set_password(scene.node[i], NULL, SCENE_SECRET);
-    scene_attach_only();
-    ck_assert_status(ready(REDLOCK_FOREVER), REDLOCK_MISCONFIGURED);
-    ck_assert_has(redlock_result_text(&answer.result), "NOAUTH");
-}
-
 /* No lock has this key, but a message may: a slot of a semaphore whose name ends within the prefix, so its resource would
  * have a negative size. */
 TEST(ends, a_message_may_name_a_slot_that_begins_in_the_prefix)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rules/random.h"
 #include "support/test.h"
 
 #define MS       QUORUM_MILLISECOND
@@ -139,87 +138,6 @@ static const struct {
 TEST_ROWS(witness, slot_is_that_of_redis_cluster, ROWS(slots))
 {
     ck_assert_uint_eq(quorum_slot(slots[_i].tag, strlen(slots[_i].tag)), slots[_i].slot);
-}
-
-/*
- * Histories of a group that fails over, by votes or by hand, one of them before another has been heard of. Each witness
- * takes a later configuration from any other, and clients read them one at a time. Then confirmed configurations follow
- * one another by epoch, for all clients alike, and one that was confirmed before counts for QUORUM_CONFIRMED_LASTS at most.
- */
-struct group {
-    struct {
-        unsigned epoch, address;
-    } witness[5];
-    unsigned count, epoch;
-};
-
-enum { ADDRESSES = 3, CLIENTS = 2 };
-
-static void fail_over(struct group *group, uint64_t *seed)
-{
-    unsigned leader = random_below(seed, group->count);
-    /* Any server, also a former master; by hand two may take one epoch. */
-    group->epoch += random_below(seed, 4) > 0;
-    if (group->witness[leader].epoch >= group->epoch)
-        return;
-    group->witness[leader].epoch = group->epoch;
-    group->witness[leader].address = random_below(seed, ADDRESSES);
-}
-
-static void hear(struct group *group, uint64_t *seed)
-{
-    unsigned from = random_below(seed, group->count), to = random_below(seed, group->count);
-    if (group->witness[from].epoch > group->witness[to].epoch)
-        group->witness[to] = group->witness[from];
-}
-
-static void read_one(const struct group *group, struct quorum_witnesses *witnesses, unsigned i, quorum_time sent)
-{
-    struct quorum_witness *witness = &witnesses->witness[i];
-    witness->sent = sent;
-    witness->epoch = group->witness[i].epoch;
-    snprintf(witness->named, sizeof witness->named, "master-%u 6379", group->witness[i].address);
-}
-
-TEST(witness, confirmed_configurations_follow_one_another)
-{
-    uint64_t seed = 7;
-    unsigned confirmed = 0, changes = 0;
-    for (unsigned history = 0; history < 2000; history++) {
-        struct group group = {.count = 1 + 2 * random_below(&seed, 3)};
-        struct quorum_witnesses witnesses[CLIENTS];
-        char master[QUORUM_MASTER_SIZE] = "";
-        uint64_t latest = 0;
-        quorum_time at = now, changed = 0;
-        for (unsigned client = 0; client < CLIENTS; client++)
-            quorum_witnesses_init(&witnesses[client], group.count, group.count);
-        for (unsigned step = 0; step < 80; step++, at += random_below(&seed, 100) * MS) {
-            unsigned event = random_below(&seed, 16);
-            struct quorum_witnesses *reader = &witnesses[random_below(&seed, CLIENTS)];
-            if (event == 0)
-                fail_over(&group, &seed);
-            else if (event < 4)
-                hear(&group, &seed);
-            else
-                read_one(&group, reader, random_below(&seed, group.count), at);
-            struct quorum_confirmation says = quorum_witnesses_confirmation(reader);
-            if (!says.address || says.until <= at)
-                continue;
-            confirmed++;
-            if (!master[0] || says.epoch > latest) {
-                snprintf(master, sizeof master, "%s", says.address);
-                latest = says.epoch;
-                changed = at;
-                changes++;
-            } else if (says.epoch == latest) {
-                ck_assert_str_eq(says.address, master);
-            } else {
-                ck_assert_uint_le(says.until, changed + QUORUM_CONFIRMED_LASTS);
-            }
-        }
-    }
-    ck_assert_uint_gt(confirmed, 10000);
-    ck_assert_uint_gt(changes, 2000);
 }
 
 TEST_PROGRAM("quorum/witness")

@@ -59,7 +59,7 @@ SCENE_CASE(all_answers, five_nodes);
 TEST_ROWS(all_answers, nodes_that_are_being_connected_are_waited_for, 3)
 {
     for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "INFO", .reply_delay_ms = 10 * i});
     show(5, 600000);
     scene_attach_only();
     if (_i == 0)

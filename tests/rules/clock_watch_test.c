@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "quorum/validity.h"
-#include "rules/random.h"
 #include "rules/story.h"
 #include "support/test.h"
 
@@ -84,40 +83,6 @@ TEST(clock_watch, drift_between_two_samples_is_no_jump)
             ck_assert(is_quiet(sample(&watch, 0, begin + apart[i], MS, wall + way * most)));
             watch = known(NODES);
             ck_assert(!is_quiet(sample(&watch, 0, begin + apart[i], MS, wall + way * (most + 1))));
-        }
-}
-
-/* Steps that look like drift in two consecutive samples become visible over several samples. */
-TEST(clock_watch, small_steps_add_up_to_a_jump)
-{
-    static const struct {
-        quorum_duration apart;
-        int64_t step;
-    } rows[] = {{SECOND, 11500000}, {100 * MS, 2000000}, {10 * MS, 300000}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (int way = -1; way <= 1; way += 2) {
-            struct quorum_clock_watch watch = known(NODES);
-            unsigned samples = 1;
-            while (is_quiet(
-                sample(&watch, 0, begin + samples * rows[i].apart, MS, wall + way * (int64_t)samples * rows[i].step)))
-                ck_assert_uint_lt(samples++, 20);
-            ck_assert_uint_gt(samples, 1);
-        }
-}
-
-/* A reply that took 10 s is imprecise, but does not widen the interval that a better reply gave. */
-TEST(clock_watch, late_answer_does_not_hide_a_jump)
-{
-    const int64_t most = (int64_t)(quorum_drift(12 * SECOND, ONE_PERCENT) + MS) + 10000;
-    for (int way = -1; way <= 1; way += 2)
-        for (int beyond = 0; beyond <= 1; beyond++) {
-            struct quorum_clock_watch watch = watch_of(NODES);
-            sample(&watch, 0, begin, 10 * SECOND, wall);
-            ck_assert(is_quiet(sample(&watch, 0, begin + 11 * SECOND, MS, wall)));
-            ck_assert(is_quiet(sample(&watch, 0, begin + 12 * SECOND, 10 * SECOND, wall)));
-            struct quorum_clock_actions actions =
-                sample(&watch, 0, begin + 23 * SECOND, MS, wall + way * (most + beyond));
-            ck_assert_int_eq(is_quiet(actions), !beyond);
         }
 }
 
@@ -309,32 +274,6 @@ TEST(clock_watch, any_time_may_have_passed)
     quorum_clock_init(&watch, 1, 500000, patience);
     ck_assert(is_quiet(sample(&watch, 0, begin, MS, wall)));
     ck_assert(is_quiet(sample(&watch, 0, (quorum_time)INT64_MAX / 2, MS, wall)));
-}
-
-/* Random runs: clocks whose rates vary within the drift, up to 1 ms of noise, and replies that take up to seconds.
- * No jump is ever reported. */
-TEST(clock_watch, honest_clocks_at_random)
-{
-    uint64_t seed = 1;
-    for (int life = 0; life < 300; life++) {
-        struct quorum_clock_watch watch = watch_of(NODES);
-        int64_t gained[NODES] = {0};
-        quorum_time last[NODES] = {begin, begin, begin, begin, begin};
-        for (int i = 0; i < 400; i++) {
-            unsigned node = random_below(&seed, NODES);
-            int64_t ppm = (int64_t)random_below(&seed, 20001) - 10000;
-            quorum_duration pause = random_below(&seed, 1000) * MS;
-            quorum_duration took = next_random(&seed) % ((quorum_duration)MS << random_below(&seed, 11)) + 1;
-            quorum_time sent = last[node] + pause, at = sent + next_random(&seed) % (took + 1);
-            gained[node] += (int64_t)(at - last[node]) * ppm / 1000000;
-            int64_t noise = (int64_t)random_below(&seed, 2000000) - 999999;
-            const struct quorum_clock_sample taken = {
-                node, sent, sent + took, (quorum_time)((int64_t)at + wall + gained[node] + noise), quorum_all(NODES)};
-            if (!is_quiet(quorum_clock_step(&watch, &taken)))
-                ck_abort_msg("life %d, sample %d: a jump of an honest clock", life, i);
-            last[node] = sent + took;
-        }
-    }
 }
 
 TEST_PROGRAM("quorum/clock_watch")

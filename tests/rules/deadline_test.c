@@ -1,7 +1,6 @@
 /* A node's reply timeout: it follows the measured round trip, between its two bounds. */
 #include "quorum/deadline.h"
 
-#include "rules/random.h"
 #include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
@@ -78,21 +77,6 @@ TEST_ROWS(deadline, wait_begins_when_the_request_before_was_answered, ROWS(dues)
 {
     const struct quorum_round_trip round_trip = {0};
     ck_assert_uint_eq(quorum_deadline_due(&round_trip, &usual, dues[_i].sent, dues[_i].heard), dues[_i].due);
-}
-
-/* Requests time out in the order in which they were sent. */
-TEST(deadline, later_request_is_never_due_before_an_earlier_one)
-{
-    uint64_t seed = 1;
-    for (unsigned i = 0; i < 20000; i++) {
-        struct quorum_round_trip round_trip = measured(next_random(&seed) % (3000 * MS), random_below(&seed, 4));
-        quorum_time sent = now + next_random(&seed) % (3000 * MS), later = sent + next_random(&seed) % (3000 * MS);
-        quorum_time heard = now + next_random(&seed) % (6000 * MS);
-        quorum_time due = quorum_deadline_due(&round_trip, &usual, sent, heard);
-        ck_assert_uint_le(due, quorum_deadline_due(&round_trip, &usual, later, heard));
-        ck_assert_uint_ge(due, sent + usual.least);
-        ck_assert_uint_le(due, sent + usual.most);
-    }
 }
 
 TEST_PROGRAM("quorum/deadline")

@@ -128,8 +128,6 @@ static void shape_reply(struct bytes *reply, const struct fake_rule *rule)
     }
     if (rule->silent)
         reply->length = 0;
-    if (rule->half)
-        reply->length /= 2;
     if (rule->extra)
         bytes_append(reply, rule->extra, strlen(rule->extra));
 }
@@ -170,20 +168,8 @@ static bool take_command(struct fake_server *server, struct fake_connection *con
         return false;
     bytes_consume(&connection->input, used);
     record(server, connection, command);
-    const struct fake_rule *rule = fake_rules_apply(server, connection, command);
-    if (rule->delay_ms == 0) {
-        answer(server, connection, command, rule);
-    } else {
-        connection->delayed = command;
-        connection->delayed_rule = rule;
-        connection->resume_ns = test_deadline_ns(rule->delay_ms);
-    }
+    answer(server, connection, command, fake_rules_apply(server, connection, command));
     return true;
-}
-
-static bool is_reading(const struct fake_connection *connection)
-{
-    return connection->state == FAKE_STATE_OPEN && connection->resume_ns == 0;
 }
 
 /* After a reply that ends the connection, the server executes no more commands: it is about to close. */
@@ -197,13 +183,13 @@ static bool ending_queued(const struct fake_connection *connection)
 
 static void take_commands(struct fake_server *server, struct fake_connection *connection)
 {
-    while (is_reading(connection) && !ending_queued(connection) && take_command(server, connection))
+    while (connection->state == FAKE_STATE_OPEN && !ending_queued(connection) && take_command(server, connection))
         ;
 }
 
 static bool wants_input(const struct fake_connection *connection)
 {
-    return is_reading(connection) || connection->state == FAKE_STATE_DISCARDING;
+    return connection->state == FAKE_STATE_OPEN || connection->state == FAKE_STATE_DISCARDING;
 }
 
 static void read_input(struct fake_server *server, struct fake_connection *connection)
@@ -218,19 +204,6 @@ static void read_input(struct fake_server *server, struct fake_connection *conne
         connection->input.length += (size_t)count;
         take_commands(server, connection);
     }
-}
-
-/* Executes a delayed command that is due, and the commands behind it. */
-static void resume(struct fake_server *server, struct fake_connection *connection)
-{
-    const struct resp_command *command = connection->delayed;
-    if (connection->state != FAKE_STATE_OPEN || connection->resume_ns == 0 || connection->resume_ns > test_now_ns())
-        return;
-    connection->resume_ns = 0;
-    connection->delayed = NULL;
-    if (command)
-        answer(server, connection, command, connection->delayed_rule);
-    take_commands(server, connection);
 }
 
 /* --- The thread --- */
@@ -248,10 +221,7 @@ static void add_connection(struct fake_server *server, int fd)
     *link = connection;
     if (server->transport != FAKE_UNIX)
         socket_no_delay(fd);
-    const struct fake_rule *rule = fake_rules_apply(server, connection, NULL);
-    if (rule->delay_ms > 0)
-        connection->resume_ns = test_deadline_ns(rule->delay_ms);
-    answer(server, connection, NULL, rule);
+    answer(server, connection, NULL, fake_rules_apply(server, connection, NULL));
 }
 
 void fake_connection_accept_all(struct fake_server *server)
@@ -281,14 +251,8 @@ void fake_connection_free_closed(struct fake_server *server)
 static uint64_t next_ns(const struct fake_connection *connection, uint64_t now_ns)
 {
     const struct fake_segment *first = connection->first;
-    uint64_t next = UINT64_MAX;
-    if (connection->state != FAKE_STATE_OPEN)
-        return next;
-    if (connection->resume_ns > 0)
-        next = connection->resume_ns;
-    if (first && !first->held && first->due_ns > now_ns && first->due_ns < next)
-        next = first->due_ns;
-    return next;
+    bool waits = connection->state == FAKE_STATE_OPEN && first && !first->held && first->due_ns > now_ns;
+    return waits ? first->due_ns : UINT64_MAX;
 }
 
 enum { WAKE, LISTENER, FIRST_CONNECTION };
@@ -324,7 +288,6 @@ void fake_connection_turn(void *arg)
     for (struct fake_connection *c = server->connections; c && index < count && !server->paused; c = c->next, index++) {
         if (polled[index].revents & (POLLIN | POLLHUP | POLLERR) && wants_input(c))
             read_input(server, c);
-        resume(server, c);
         fake_connection_write(c);
     }
     if (polled[LISTENER].revents && !server->paused)

@@ -51,19 +51,17 @@ struct fake_rule {
     unsigned count;       /* for this number of matches; 0: for all that follow */
 
     /* Selects the effect. */
-    unsigned delay_ms;       /* the command, and all behind it on its connection, waits this long before execution */
     bool skip;               /* not executed */
     const char *reply;       /* these bytes instead of the node's reply */
     size_t reply_length;     /* 0: strlen(reply) */
     bool silent;             /* no reply */
-    bool half;               /* only the first half of the reply's bytes */
     const char *extra;       /* additional bytes after the reply, without a request */
     unsigned reply_delay_ms; /* executed at once; the reply is sent later */
     bool hold;               /* executed at once; the reply is kept until fake_server_release() */
     enum fake_ending ending;
 };
 
-/* The name of a new connection in a rule. Only the effects reply, delay_ms, hold and ending apply to it. */
+/* The name of a new connection in a rule. Only the effects reply, hold and ending apply to it. */
 #define FAKE_ACCEPT "*accept*"
 
 /* The first matching rule, in the order in which they were added, is applied to a command. Returns the rule's

@@ -32,7 +32,7 @@ struct fake_rule_entry {
     unsigned number;
     unsigned seen; /* commands that matched */
     unsigned used; /* number of commands to which it was applied */
-    bool removed;  /* still allocated, because a delayed command may point to it */
+    bool removed;  /* still counted by fake_server_rule_used() */
 };
 
 struct fake_connection {
@@ -43,9 +43,6 @@ struct fake_connection {
     struct bytes input;
     struct fake_segment *first;
     struct fake_segment **last;
-    const struct resp_command *delayed; /* read, not yet executed; owned by a record */
-    const struct fake_rule *delayed_rule;
-    uint64_t resume_ns; /* when the delayed command, or the next read, is due; 0: no delay */
     bool authenticated;
     bool executing; /* a command, which may kill other connections only */
 };

@@ -367,18 +367,22 @@ TEST(services, a_client_and_each_handle_keep_a_pointer)
 
 SCENE_CASE(due, scene_one_node);
 
-/* The host blocks the loop beyond the end of the validity. The timers' event would report the loss one turn later. */
+/* As if its validity had ended a while ago. */
+static void let_end(const redlock_lock *lock)
+{
+    struct rl_lease *lease = lock->lease;
+    lease->rules.validity_end = rl_now() - 10 * QUORUM_MILLISECOND;
+    rl_timer_set(&scene.client->core.timers, &lease->timer, lease->rules.validity_end);
+}
+
+/* The host has blocked the loop beyond the end of the validity. The timers' event would report the loss one turn later. */
 TEST(due, loss_is_reported_at_once_when_a_blocked_loop_goes_on)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
     struct scene_events events = {0};
     scene_attach();
-    scene_acquire(&answer, "stock",
-                  SCENE_WITH(.ttl_ms = 500, .no_renewal = 1, .event = scene_note_event, .event_arg = &events));
+    scene_acquire(&answer, "stock", SCENE_WITH(.no_renewal = 1, .event = scene_note_event, .event_arg = &events));
     ck_assert_answer(&answer, REDLOCK_OK);
-    quorum_time late = (quorum_time)redlock_valid_until_ns(answer.lock) + 10 * QUORUM_MILLISECOND;
-    while (rl_now() < late)
-        nanosleep(&pause, NULL);
+    let_end(answer.lock);
     ev_run(scene.loop, EVRUN_NOWAIT);
     ck_assert_uint_eq(events.lost, 1);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_LOST);
@@ -397,10 +401,11 @@ TEST(due, the_first_of_two_losses_may_close_the_client)
     struct answer both[2];
     struct scene_events noted = {0};
     scene_attach();
-    scene_start_acquires(both, 2,
-                         SCENE_WITH(.ttl_ms = 1000, .no_renewal = 1, .event = close_when_lost, .event_arg = &noted));
+    scene_start_acquires(both, 2, SCENE_WITH(.no_renewal = 1, .event = close_when_lost, .event_arg = &noted));
     for (unsigned i = 0; i < 2; i++)
         ck_assert_status(scene_wait(&both[i]), REDLOCK_OK);
+    for (unsigned i = 0; i < 2; i++)
+        let_end(both[i].lock);
     scene_until(!scene.client);
     ck_assert_status(scene_wait(&closed), REDLOCK_OK);
     ck_assert_uint_eq(noted.lost, 2);

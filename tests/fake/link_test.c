@@ -142,39 +142,6 @@ TEST(breaking, node_that_closes_after_its_reply_has_voted_and_keeps_the_lock)
     ck_assert_status(scene_wait(scene_start_extend(&extended, answer.lock, 120000)), REDLOCK_OK);
 }
 
-/* The server refuses the connection at accept, or a command of the handshake. The first command is AUTH, SELECT or
- * another one. */
-static const struct {
-    const char *password;
-    uint32_t database;
-    struct fake_rule rule;
-    int status;
-    const char *words;
-} turned_away[] = {
-    {NULL, 0, {.command = FAKE_ACCEPT, .reply = FAKE_MAXCLIENTS}, REDLOCK_NO_QUORUM, "max number of clients"},
-    {SCENE_SECRET, 0, {.command = FAKE_ACCEPT, .reply = FAKE_MAXCLIENTS}, REDLOCK_NO_QUORUM, "max number of clients"},
-    {NULL, 0, {.command = FAKE_ACCEPT, .reply = FAKE_DENIED}, REDLOCK_MISCONFIGURED, "protected mode"},
-    {SCENE_SECRET, 0, {.command = FAKE_ACCEPT, .reply = FAKE_DENIED}, REDLOCK_MISCONFIGURED, "protected mode"},
-    {NULL, 3, {.command = "SELECT", .skip = true, .reply = FAKE_BUSY}, REDLOCK_NO_QUORUM, "BUSY"},
-    {NULL, 0, {.command = "INFO", .skip = true, .reply = FAKE_BUSY}, REDLOCK_NO_QUORUM, "BUSY"},
-};
-
-TEST_ROWS(one_link, node_that_turns_the_client_away_is_tried_again, ROWS(turned_away))
-{
-    struct fake_rule rule = turned_away[_i].rule;
-    if (strcmp(rule.command, FAKE_ACCEPT) == 0)
-        rule.ending = FAKE_SHUTDOWN;
-    scene.options.password = turned_away[_i].password;
-    scene.options.database = turned_away[_i].database;
-    fake_server_set_password(scene.node[0], NULL, turned_away[_i].password);
-    fake_server_add_rule(scene.node[0], &rule);
-    scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), turned_away[_i].status);
-    ck_assert_has(answer.result.node[0].text, turned_away[_i].words);
-    fake_server_clear_rules(scene.node[0]);
-    assert_whole_again();
-}
-
 /* While the server is busy with a script it executes neither the kill nor the undo behind it. */
 TEST(one_link, a_kill_that_a_busy_server_refused_is_repeated_before_the_undo)
 {

@@ -320,7 +320,8 @@ TEST(auth, callback_without_credentials_is_called_again)
     }
 
 /* What the server requires, the options, what the server does, and the text of the result. One server has the setting
- * rename-command AUTH "", and quotes the password. Others refuse the connection at accept, or while they are busy. */
+ * rename-command AUTH "", and quotes the password. Others refuse the connection at accept, or while they are busy, or are
+ * behind a proxy that knows no SELECT. */
 static const struct {
     const char *server_user, *server_password, *user, *password;
     uint32_t database;
@@ -342,6 +343,8 @@ static const struct {
     {NULL, SCENE_SECRET, NULL, SCENE_SECRET, 0, TURNED_AWAY(FAKE_DENIED), REDLOCK_MISCONFIGURED, "protected mode"},
     {NULL, NULL, NULL, NULL, 3, REFUSED("SELECT", FAKE_BUSY), REDLOCK_NO_QUORUM, "BUSY"},
     {NULL, NULL, NULL, NULL, 0, REFUSED("INFO", FAKE_BUSY), REDLOCK_NO_QUORUM, "BUSY"},
+    {NULL, NULL, NULL, NULL, 3, REFUSED("SELECT", "-ERR unsupported\r\n"), REDLOCK_MISCONFIGURED,
+     "no SELECT; use database 0: ERR unsupported"},
 };
 
 /* A misconfiguration ends an acquire at once, however long it may wait. The node is tried again: the lock is granted when
@@ -589,6 +592,7 @@ static const struct {
     {"TIME", NULL, "-ERR TIME is disabled\r\n", REDLOCK_FINDING_HIDDEN, "TIME"},
     {"TIME", NULL, "*2\r\n$1\r\nx\r\n$1\r\n0\r\n", REDLOCK_FINDING_HIDDEN, "TIME"},
     {"INFO", NULL, NULL, REDLOCK_FINDING_HIDDEN, "run_id"}, /* 1 MiB */
+    {"EVAL", NULL, "-ERR unknown command 'EVAL'\r\n", REDLOCK_FINDING_NOT_PERMITTED, "may not run a command"},
 };
 
 TEST_ROWS(steps, node_that_hides_a_fact_from_the_guard_has_no_vote, ROWS(unreadable))
@@ -609,34 +613,6 @@ TEST_ROWS(steps, node_that_hides_a_fact_from_the_guard_has_no_vote, ROWS(unreada
                       unreadable[_i].finding);
     ck_assert_uint_eq(scene_count(0, SENT_SET), 0);
     free(long_reply);
-}
-
-/* A proxy in front of a node refuses one command. why NULL: the client does without it. */
-static const struct {
-    const char *command;
-    int database;
-    const char *error, *why;
-} proxies[] = {
-    {"CLIENT SETNAME", 0, "-ERR unsupported\r\n", NULL},
-    {"CLIENT ID", 0, "-ERR unsupported\r\n", NULL},
-    {"SELECT", 0, "-ERR unsupported\r\n", NULL},
-    {"SELECT", 3, "-ERR unsupported\r\n", "no SELECT; use database 0: ERR unsupported"},
-    {"SELECT", 3, "-ERR DB index is out of range\r\n", "no SELECT; use database 0: ERR DB index is out of range"},
-    {"EVAL", 0, "-ERR unknown command 'EVAL'\r\n", "may not run a command"},
-};
-
-TEST_ROWS(steps, proxy_that_lacks_a_command_works_or_says_what_is_missing, ROWS(proxies))
-{
-    scene.options.guard = 1;
-    scene.options.max_ttl_ms = scene.options.ttl_ms;
-    scene.options.database = (uint32_t)proxies[_i].database;
-    scene.options.client_name = "web-3";
-    fake_server_refuse(scene.node[0], proxies[_i].command, 0, proxies[_i].error);
-    scene_attach_only();
-    int status = scene_acquire(&answer, "stock", NULL);
-    if (proxies[_i].why)
-        ck_assert_status(status, REDLOCK_MISCONFIGURED);
-    ck_assert_has(answer.result.node[0].text, proxies[_i].why ? proxies[_i].why : "in quarantine");
 }
 
 TEST_PROGRAM("handshakes")

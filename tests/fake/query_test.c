@@ -117,20 +117,6 @@ TEST(states, numbers_at_the_edges_of_their_ranges_are_read)
     }
 }
 
-TEST_ROWS(states, every_node_is_waited_for_until_its_timeout, 3)
-{
-    const unsigned silent = (unsigned)_i + 1;
-    scene_close(&answer);
-    for (unsigned i = 0; i < silent; i++)
-        scene.suffix[i] = "?timeout_ms=40";
-    scene_attach();
-    scene_each(0, silent, fake_server_pause);
-    ck_assert_status(query("stock"), silent < 3 ? REDLOCK_OK : REDLOCK_NO_QUORUM);
-    ck_assert_uint_ge(answer.result.elapsed_us, 40000);
-    ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
-    ck_assert_int_eq(answer.state.node[0].remaining_ms, -1);
-}
-
 /* --- A scan that the node refuses --- */
 
 #define LONG_ERROR "ERR 0123456789 0123456789 0123456789 "

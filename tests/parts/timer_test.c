@@ -152,20 +152,6 @@ static bool armed(void)
     return setting.it_value.tv_sec || setting.it_value.tv_nsec;
 }
 
-TEST(timers, the_descriptor_wakes_for_the_earliest)
-{
-    quorum_time now = rl_now();
-    set(0, now + 3600 * QUORUM_SECOND);
-    set(1, now + QUORUM_MILLISECOND);
-    rl_timers_arm(&timers);
-    ck_assert(readable(5000));
-    ck_assert_uint_ge(rl_now(), now + QUORUM_MILLISECOND);
-    rl_timers_fire(&timers, rl_now());
-    ck_assert_uint_eq(counted[1].fired, 1);
-    ck_assert_uint_eq(counted[0].fired, 0);
-    ck_assert(!readable(0));
-}
-
 TEST(timers, the_descriptor_is_set_only_for_something_earlier)
 {
     quorum_time now = rl_now();

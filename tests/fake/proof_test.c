@@ -75,24 +75,24 @@ TEST(marker, a_node_that_has_become_a_replica_cannot_be_trusted)
 static const struct {
     int64_t started_ms; /* their markers, ago; 0: an operator has trusted them */
     int status;
-} learnings[] = {{10000, REDLOCK_TOO_SLOW}, {0, REDLOCK_OK}};
+} learnings[] = {{20000, REDLOCK_TOO_SLOW}, {0, REDLOCK_OK}};
 
 /* Another client of the deployment has a larger max_ttl, which one node's marker has. */
 TEST_ROWS(marker, max_ttl_learned_during_a_round_counts_for_its_grants, ROWS(learnings))
 {
     char text[80];
     int64_t since_ms = learnings[_i].started_ms ? (int64_t)(rl_wall_us() / 1000) - learnings[_i].started_ms : 0;
-    scene.options.max_ttl_ms = scene.options.ttl_ms = 1000;
+    scene.options.max_ttl_ms = scene.options.ttl_ms = 10000;
     for (unsigned i = 0; i < 5; i++) {
         snprintf(text, sizeof text, "2 run%u 0 0 0 %lld 1 %u 5 new 1f default", i,
-                 i == DECIDER ? 0 : (long long)since_ms, i == DECIDER ? 60000 : 1000);
+                 i == DECIDER ? 0 : (long long)since_ms, i == DECIDER ? 60000 : 10000);
         fake_server_set_key(scene.node[i], MARKER, text, -1);
     }
     scene_hold_on(2, DECIDER, "stock");
     fake_server_add_rule(scene.node[DECIDER], &(struct fake_rule){.command = "GETRANGE", .count = 1, .hold = true});
     scene_attach_only();
     scene_until(scene_ready_nodes() == 4);
-    scene_start_acquire(&answer, "stock", SCENE_WITH(.ttl_ms = 1000));
+    scene_start_acquire(&answer, "stock", SCENE_WITH(.ttl_ms = 10000));
     for (unsigned i = 0; i < DECIDER; i++)
         scene_until(scene_count(i, SENT_SET) == 1 && rl_flight_is_empty(&scene.client->nodes->node[i].flight));
     ck_assert_uint_eq(answer.callbacks, 0);

@@ -340,6 +340,9 @@ static bool follow(const struct change *change, struct face *face, struct face *
     held_refuse(other, real_key("another"), NULL, REDLOCK_NO_QUORUM);
     real_until(face, held_all_usable(face)); /* by itself */
     int64_t voted_ms = note_longest(&outcome->voted_ms, promoted);
+    /* REDLOCK_STRICT: on a machine that does nothing else. */
+    ck_assert_msg(!getenv("REDLOCK_STRICT") || voted_ms <= change->max_ttl_ms + 3000, "%s: voted after %lld ms",
+                  change->name, (long long)voted_ms);
     if (getenv("REDLOCK_FAILOVERS"))
         printf("%s: followed after %lld ms, voted after %lld ms\n", change->name, (long long)followed_ms,
                (long long)voted_ms);

@@ -157,6 +157,7 @@ TEST(raise, token_is_not_raised_after_deadline)
 
 TEST(raise, acquire_that_is_cancelled_during_the_raise_leaves_nothing)
 {
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     let(NODES, KEEPS_SILENT);
     fenced.cancellation = scene_cancellation();

@@ -98,8 +98,7 @@ void rl_link_free(struct rl_link *link)
 }
 
 /* The reason is TLS's, if it has one: hiredis reports an unrelated errno then. Call it before rl_tls_clear_errors(). */
-static void end(struct rl_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void end(struct rl_link *link, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) end(struct rl_link *link, const char *format, ...)
 {
     struct rl_link_end why = {.permanent = false};
     if (link->session && link->connected)
@@ -351,7 +350,7 @@ static void deliver(struct rl_link *link)
 
 static void deliver_expected(struct rl_link *link)
 {
-    if (!link->type->expects(link))
+    if (link->type->expects && !link->type->expects(link))
         end(link, "sent a reply to no request");
     else
         deliver(link);
@@ -458,7 +457,8 @@ static void go_on_connecting(struct rl_link *link)
     if (link->connected) {
         watch(link, &link->readable, true);
         watch(link, &link->writable, false);
-        link->type->connected(link);
+        if (link->type->connected)
+            link->type->connected(link);
     } else if (!link->context) {
         if (!why.text[0])
             snprintf(why.text, sizeof why.text, "cannot connect");

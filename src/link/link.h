@@ -51,7 +51,8 @@ struct rl_link_end {
     char text[RL_LINK_TEXT_SIZE];
 };
 
-/* The owner's functions. Each of them may close the link. */
+/* The owner's functions. Each of them may close the link. NULL for connected: what is queued leaves then, and that is
+ * all; for expects: it always does. */
 struct rl_link_type {
     size_t reply_max; /* bytes of a reply; a larger one ends the link */
     void (*connected)(struct rl_link *link);

@@ -123,17 +123,6 @@ static struct rl_listener *listener_of(struct rl_link *link)
     return (struct rl_listener *)(void *)((char *)link - offsetof(struct rl_listener, link));
 }
 
-static void on_connected(struct rl_link *link)
-{
-    (void)link; /* what is queued leaves now */
-}
-
-static bool expects_message(const struct rl_link *link)
-{
-    (void)link;
-    return true;
-}
-
 static void on_replied(struct rl_link *link, const redisReply *reply)
 {
     if (!take(listener_of(link), reply))
@@ -170,11 +159,7 @@ static bool send_commands(struct rl_listener *listener)
 
 static void connect_now(struct rl_listener *listener)
 {
-    static const struct rl_link_type type = {.reply_max = RL_MESSAGE_MAX,
-                                             .connected = on_connected,
-                                             .expects = expects_message,
-                                             .replied = on_replied,
-                                             .ended = on_ended};
+    static const struct rl_link_type type = {.reply_max = RL_MESSAGE_MAX, .replied = on_replied, .ended = on_ended};
     struct rl_node *node = listener->node;
     struct rl_link_end why;
     const struct rl_link_target target = {.path = node->address->path,

@@ -13,11 +13,6 @@ static const quorum_duration longest_floor = QUORUM_SECOND;
 /* Below this time until the deadline another attempt is useless. */
 static const quorum_duration shortest_rest = QUORUM_MILLISECOND;
 
-void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline)
-{
-    *retry = (struct quorum_retry){.deadline = deadline};
-}
-
 static quorum_duration window(const struct quorum_retry *retry)
 {
     quorum_duration first = retry->last == QUORUM_LOST_HELD ? contended_first : broken_first;

@@ -11,13 +11,12 @@
 #include "quorum/round.h"
 #include "quorum/time.h"
 
+/* Zeros at first, except the deadline. */
 struct quorum_retry {
     quorum_time deadline;     /* of the wait; QUORUM_NEVER: none */
     enum quorum_verdict last; /* the last attempt's verdict; UNDECIDED before the first */
     unsigned losses;          /* attempts in a row with this verdict */
 };
-
-void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline);
 
 /*
  * The time of the next attempt, after one that took `round` and failed with `verdict`; QUORUM_NEVER if the deadline

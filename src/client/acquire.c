@@ -190,7 +190,7 @@ static void acquire_prepare_wait(struct rl_acquire *acquire, bool keep_waiting, 
     wait->waiter.shared = acquire->shared;
     wait->waiter.deadline = acquire->base.timer.set ? acquire->base.timer.due : QUORUM_NEVER;
     acquire_offer_hand_over(acquire, names);
-    quorum_retry_init(&wait->retry, wait->waiter.deadline);
+    wait->retry.deadline = wait->waiter.deadline;
 }
 
 static void acquire_complete(struct rl_acquire *acquire, int status)

@@ -67,7 +67,8 @@ static void client_on_prepare(struct ev_loop *loop, ev_prepare *watcher, int eve
         return;
     bool nested = client->in_turn; /* a callback runs the loop: the client must not be freed under it */
     client->in_turn = true;
-    rl_loop_thread_run_calls(client);
+    if (client->loop_thread)
+        rl_calls_run(&client->loop_thread->calls);
     client_end_operations(client);
     rl_leases_notify(&client->locks);
     client->in_turn = nested;
@@ -76,7 +77,7 @@ static void client_on_prepare(struct ev_loop *loop, ev_prepare *watcher, int eve
     client_flush(client);
     /* A connection that broke during the write may have ended operations. */
     bool more = client->operations.completed || client->locks.queues.due || client->locks.leases.noticed ||
-                !rl_loop_thread_may_sleep(client);
+                (client->loop_thread && !rl_calls_fall_asleep(&client->loop_thread->calls, client->core.wakeup));
     if (client->core.closing && !nested && client_finish_if_closed(client))
         return;
     if (more)
@@ -156,61 +157,39 @@ static void stop_watchers(redlock_client *client)
     ev_io_stop(loop, &client->wakeup_watcher);
 }
 
-void rl_client_node_changed(redlock_client *client, struct rl_node *node)
+static void on_node_changed(struct rl_locks *locks, struct rl_node *node)
 {
     rl_listener_node_changed(node->listener);
-    rl_rounds_node_changed(&client->locks, node);
-    rl_operations_node_changed(client);
+    rl_rounds_node_changed(locks, node);
+    rl_operations_node_changed(locks->client);
 }
 
-static enum rl_engagement engagement(redlock_client *client)
+static enum rl_engagement engagement(struct rl_locks *locks)
 {
-    for (struct rl_operation *operation = client->operations.first; operation; operation = operation->next)
+    for (struct rl_operation *operation = locks->client->operations.first; operation; operation = operation->next)
         if (operation->type != &rl_watch) /* which waits for no node */
             return RL_WAITS;
-    return client->locks.leases.first ? RL_HOLDS : RL_IDLE;
+    return locks->leases.first ? RL_HOLDS : RL_IDLE;
 }
 
-static void on_node_forgot(redlock_client *client, unsigned node)
+static void on_clock_stopped(struct rl_locks *locks)
 {
-    (void)node;
-    rl_leases_hasten(&client->locks);
+    rl_leases_mark_lost(locks, QUORUM_LEASE_CLOCK);
 }
 
-static void on_node_ready(redlock_client *client, unsigned node)
+static void on_listener_changed(struct rl_locks *locks)
 {
-    rl_leases_hasten_on(&client->locks, node);
-}
-
-static void on_clock_stopped(redlock_client *client)
-{
-    rl_leases_mark_lost(&client->locks, QUORUM_LEASE_CLOCK);
-}
-
-static void on_listening(redlock_client *client, unsigned node, bool listening)
-{
-    rl_queues_listening(&client->locks, node, listening);
-}
-
-static void on_woken(redlock_client *client, unsigned node, const char *key, size_t size)
-{
-    rl_queues_wake(&client->locks, node, key, size);
-}
-
-static void on_handed(redlock_client *client, unsigned node, const struct rl_handed *handed)
-{
-    rl_handover_take(&client->locks, node, handed);
+    rl_operations_node_changed(locks->client);
 }
 
 static const struct rl_nodes_events nodes_events = {.engagement = engagement,
-                                                    .node_changed = rl_client_node_changed,
-                                                    .node_forgot = on_node_forgot,
-                                                    .node_ready = on_node_ready,
+                                                    .node_changed = on_node_changed,
+                                                    .node_lacks = rl_leases_hasten,
                                                     .clock_stopped = on_clock_stopped,
-                                                    .listening = on_listening,
-                                                    .listener_changed = rl_operations_node_changed,
-                                                    .woken = on_woken,
-                                                    .handed = on_handed};
+                                                    .listening = rl_queues_listening,
+                                                    .listener_changed = on_listener_changed,
+                                                    .woken = rl_queues_wake,
+                                                    .handed = rl_handover_take};
 
 static void on_lease_lost(struct rl_lease *lease, bool leave)
 {
@@ -261,7 +240,7 @@ static redlock_client *client_allocate(struct ev_loop *loop, bool own_thread, un
     client->core.options.allocator = allocator;
     client->core.loop = loop;
     client->thread = pthread_self();
-    client->nodes = rl_nodes_create(&client->core, count, own_thread, &nodes_events, client);
+    client->nodes = rl_nodes_create(&client->core, count, own_thread, &nodes_events, &client->locks);
     if (!client->nodes) {
         rl_free(&allocator, client);
         return NULL;
@@ -341,7 +320,7 @@ const char *rl_client_close_text(const redlock_client *client)
 void rl_client_free(redlock_client *client)
 {
     redlock_allocator allocator = client->core.allocator;
-    rl_locks_free(&client->locks);
+    rl_leases_free(&client->locks);
     rl_nodes_free(client->nodes);
     rl_timers_close(&client->core.timers);
     rl_wakeup_unref(client->core.wakeup);

@@ -92,7 +92,4 @@ const char *rl_client_close_text(const redlock_client *client);
 /* Logs why a call is invalid, on the loop's thread. Any thread; text: static. */
 void rl_client_complain(redlock_client *client, const char *text);
 
-/* A node has become usable or unusable. */
-void rl_client_node_changed(redlock_client *client, struct rl_node *node);
-
 #endif

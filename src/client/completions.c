@@ -5,15 +5,12 @@
 
 #include "src/core/process.h"
 
-bool rl_completions_open(struct rl_completions *completions, const struct rl_completion *last)
+/* On Linux neither of the two can fail. */
+void rl_completions_open(struct rl_completions *completions, const struct rl_completion *last)
 {
     completions->last = last;
-    if (pthread_mutex_init(&completions->mutex, NULL) != 0)
-        return false;
-    if (pthread_cond_init(&completions->left, NULL) == 0)
-        return true;
-    pthread_mutex_destroy(&completions->mutex);
-    return false;
+    pthread_mutex_init(&completions->mutex, NULL);
+    pthread_cond_init(&completions->left, NULL);
 }
 
 static void completions_close_wakeup(struct rl_completions *completions)

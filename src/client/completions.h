@@ -37,8 +37,7 @@ struct rl_completions {
     bool last_came;
 };
 
-/* false: the system refused a mutex. */
-bool rl_completions_open(struct rl_completions *completions, const struct rl_completion *last);
+void rl_completions_open(struct rl_completions *completions, const struct rl_completion *last);
 void rl_completions_close(struct rl_completions *completions);
 
 /* Frees everything without running it. In a forked child another thread may have been dispatching. */

@@ -181,12 +181,6 @@ static int enter_blocking_on(const redlock_lock *lock, redlock_result *result)
     return enter_blocking(redlock_lock_client(lock), result);
 }
 
-static int enter_release(const redlock_lock *lock, const redlock_call_options *call, redlock_result *result)
-{
-    int status = enter_blocking_on(lock, result);
-    return status ? status : rl_call_options_check(redlock_lock_client(lock), call, result);
-}
-
 static int wait_entered(const struct rl_operation_type *type, struct rl_arguments *arguments, struct wanted wanted)
 {
     struct blocking_call call = {
@@ -348,7 +342,9 @@ int redlock_release(redlock_lock **lock, const redlock_call_options *options, re
     const redlock_call_options call = rl_call_options_known(options);
     if (lock && *lock && release_lost(lock, result ? result : &own))
         return (result ? result : &own)->status;
-    int status = enter_release(lock ? *lock : NULL, &call, result);
+    int status = enter_blocking_on(lock ? *lock : NULL, result);
+    if (!status)
+        status = rl_call_options_check(redlock_lock_client(*lock), &call, result);
     if (status)
         return status;
     struct rl_arguments arguments = {.client = redlock_lock_client(*lock), .lock = *lock, .call = call};

@@ -25,8 +25,8 @@
 #define CHANNEL        "$channel"
 #define NAME           "$name"
 
-#define HELPER_KEYS    ":redlock:*"     /* behind a resource's key */
-#define NOBODYS_SUFFIX ":redlock:probe" /* fits in RL_SUFFIX_MAX */
+#define HELPER_KEYS    ":redlock:*" /* behind a resource's key */
+#define NOBODYS_SUFFIX ":redlock:probe"
 #define NO_SCRIPT      "0000000000000000000000000000000000000000"
 #define NO_NUMBER      "?"
 
@@ -339,49 +339,43 @@ static struct inquiry *create_inquiry(struct inspect *inspect)
 
 /* --------------------------------------------------------------------------------------------------------- requests */
 
-struct words {
-    struct rl_command command;
-    char key[3][RL_KEY_MAX + RL_SUFFIX_MAX];
-};
-
-static void add_helper_key(struct words *words, const struct rl_lease *lease, unsigned which, const char *suffix)
+static void add_key(struct rl_command *command, const struct rl_lease *lease, const char *suffix)
 {
-    memcpy(words->key[which], lease->key[0].bytes, lease->key[0].size);
-    memcpy(words->key[which] + lease->key[0].size, suffix, strlen(suffix));
-    rl_command_add(&words->command, words->key[which], lease->key[0].size + strlen(suffix));
+    const struct rl_key *key = &lease->key[0];
+    rl_command_add_joined(command, (struct rl_text){key->bytes, key->size}, suffix, strlen(suffix));
 }
 
-static void add(struct words *words, const struct inspect *inspect, const char *word)
+static void add(struct rl_command *command, const struct inspect *inspect, const char *word)
 {
     const redlock_client *client = inspect->base.client;
     const struct rl_lease *lease = inspect->base.lease;
     if (strcmp(word, LOCK) == 0)
-        rl_command_add(&words->command, lease->key[0].bytes, lease->key[0].size);
+        add_key(command, lease, "");
     else if (strcmp(word, QUEUE) == 0)
-        add_helper_key(words, lease, 0, RL_QUEUE_SUFFIX);
+        add_key(command, lease, RL_QUEUE_SUFFIX);
     else if (strcmp(word, ALIVE) == 0)
-        add_helper_key(words, lease, 1, RL_ALIVE_SUFFIX);
+        add_key(command, lease, RL_ALIVE_SUFFIX);
     else if (strcmp(word, NOBODYS) == 0)
-        add_helper_key(words, lease, 2, NOBODYS_SUFFIX);
+        add_key(command, lease, NOBODYS_SUFFIX);
     else if (strcmp(word, MARKER) == 0)
-        rl_command_add_text(&words->command, client->core.options.marker_key);
+        rl_command_add_text(command, client->core.options.marker_key);
     else if (strcmp(word, CHANNEL) == 0)
-        rl_command_add_text(&words->command, client->nodes->channel);
+        rl_command_add_text(command, client->nodes->channel);
     else if (strcmp(word, NAME) == 0)
-        rl_command_add_text(&words->command, client->core.options.client_name);
+        rl_command_add_text(command, client->core.options.client_name);
     else
-        rl_command_add_text(&words->command, word);
+        rl_command_add_text(command, word);
 }
 
 static bool ask(struct inspect *inspect, struct rl_node *node, struct probing *probing)
 {
-    struct words words;
-    rl_command_init(&words.command);
+    struct rl_command command;
+    rl_command_init(&command);
     for (size_t i = 0; i < sizeof probes->word / sizeof *probes->word && probing->probe->word[i]; i++)
-        add(&words, inspect, probing->probe->word[i]);
-    bool sent = rl_command_format(&words.command) &&
-                rl_fanout_send(&probing->fanout, quorum_node(node->index), &words.command) == 0;
-    rl_command_free(&words.command);
+        add(&command, inspect, probing->probe->word[i]);
+    bool sent =
+        rl_command_format(&command) && rl_fanout_send(&probing->fanout, quorum_node(node->index), &command) == 0;
+    rl_command_free(&command);
     inspect->left[node->index] += sent;
     return sent;
 }

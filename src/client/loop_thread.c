@@ -29,17 +29,6 @@ bool rl_loop_thread_is_current(const redlock_client *client)
     return pthread_equal(atomic_load(&client->loop_thread->awake), pthread_self());
 }
 
-void rl_loop_thread_run_calls(redlock_client *client)
-{
-    if (client->loop_thread)
-        rl_calls_run(&client->loop_thread->calls);
-}
-
-bool rl_loop_thread_may_sleep(redlock_client *client)
-{
-    return !client->loop_thread || rl_calls_fall_asleep(&client->loop_thread->calls, client->core.wakeup);
-}
-
 /* In a child that was forked in an event's callback this is the only thread. The epoll descriptors and the timers are
  * the parent's, so the thread ends, and the child with it. */
 static void *loop_thread_run(void *data)
@@ -85,19 +74,11 @@ static void loop_thread_free(struct rl_loop_thread *thread)
     rl_free(&allocator, thread);
 }
 
-static struct rl_loop_thread *loop_thread_allocate(const redlock_allocator *allocator, redlock_result *result)
+static void loop_thread_free_closed(void *data)
 {
-    struct rl_loop_thread *thread = rl_allocate(allocator, sizeof *thread);
-    if (!thread) {
-        rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for a client");
-        return NULL;
-    }
-    thread->allocator = *allocator;
-    if (rl_completions_open(&thread->completions, &thread->close.completion))
-        return thread;
-    rl_free(allocator, thread);
-    rl_result_fail(result, REDLOCK_SYSTEM, "the system refused a mutex");
-    return NULL;
+    struct rl_loop_thread *thread = data;
+    rl_completions_close(&thread->completions);
+    loop_thread_free(thread);
 }
 
 static int loop_thread_begin(redlock_client *client, struct rl_loop_thread *thread, redlock_result *result)
@@ -138,19 +119,18 @@ static int connect_client(const char *nodes, const redlock_options *options, red
         return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; pass the address of a redlock_client pointer");
     *client = NULL;
     redlock_options checked; /* checked before their allocator is used */
-    redlock_result why;
     int status = rl_options_read(options, &checked, result);
     if (status)
         return status;
     redlock_allocator allocator = rl_memory_allocator(&checked.allocator);
-    struct rl_loop_thread *thread = loop_thread_allocate(&allocator, result ? result : &why);
+    struct rl_loop_thread *thread = rl_allocate(&allocator, sizeof *thread);
     if (!thread)
-        return result ? result->status : why.status;
+        return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for a client");
+    thread->allocator = allocator;
+    rl_completions_open(&thread->completions, &thread->close.completion);
     status = loop_thread_create_client(thread, nodes, options, client, result);
-    if (status) {
-        rl_completions_close(&thread->completions);
-        loop_thread_free(thread);
-    }
+    if (status)
+        loop_thread_free_closed(thread);
     return status;
 }
 
@@ -196,13 +176,6 @@ static void loop_thread_end_client(redlock_client *client)
         rl_completions_post(&thread->completions);
         rl_completions_run(&thread->completions);
     } while (thread->calls.gathered);
-}
-
-static void loop_thread_free_closed(void *data)
-{
-    struct rl_loop_thread *thread = data;
-    rl_completions_close(&thread->completions);
-    loop_thread_free(thread);
 }
 
 void rl_loop_thread_end(redlock_client *client)

@@ -34,12 +34,6 @@ struct rl_loop_thread {
     } close;
 };
 
-/* Runs the calls of other threads, at the beginning of a turn. On the loop's thread. */
-void rl_loop_thread_run_calls(redlock_client *client);
-
-/* At the end of a turn. false: calls have come meanwhile, and the loop must not sleep. */
-bool rl_loop_thread_may_sleep(redlock_client *client);
-
 /* Posts a call. Any thread; the dispatching one, inside a callback, gathers the calls of its dispatch. false: the
  * client is closed, and only its last callbacks are left. */
 bool rl_loop_thread_post(redlock_client *client, struct rl_call *call);

@@ -248,37 +248,30 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->wait_ms < REDLOCK_FOREVER)
         return rl_result_fail(result, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
                               (long long)options->wait_ms);
-    if (options->reentry > REDLOCK_REENTRY_NEVER)
-        return rl_result_fail(result, REDLOCK_INVALID, "reentry is %u; it must be one of enum redlock_reentry, 0 to %d",
-                              options->reentry, REDLOCK_REENTRY_NEVER);
+    const struct range ranges[] = {
+        {"reentry", options->reentry, 0, REDLOCK_REENTRY_NEVER},
+        {"keep_waiting", options->keep_waiting, 0, 1},
+        {"all_answers", options->all_answers, 0, 1},
+        {"permits", options->permits, 0, REDLOCK_PERMITS_MAX},
+        {"permits_wanted", options->permits_wanted, 0, options->permits},
+        {"any", options->any, 0, 1},
+        {"shared", options->shared, 0, 1},
+        {"fence", options->fence, 0, 1},
+        {"no_renewal", options->no_renewal, 0, 1},
+    };
+    int status = check_ranges(ranges, sizeof ranges / sizeof *ranges, result);
+    if (status)
+        return status;
     if (options->reentry == REDLOCK_REENTRY_OWNER && !options->owner)
         return rl_result_fail(result, REDLOCK_INVALID,
                               "owner is NULL; pass the address of the owner, or a number above 0");
     if (options->reentry == REDLOCK_REENTRY_NEVER && options->owner)
         return rl_result_fail(result, REDLOCK_INVALID,
                               "REDLOCK_REENTRY_NEVER and an owner exclude each other; set one of them");
-    if (options->keep_waiting > 1)
-        return rl_result_fail(result, REDLOCK_INVALID, "keep_waiting is %u; it must be 0 or 1", options->keep_waiting);
-    if (options->all_answers > 1)
-        return rl_result_fail(result, REDLOCK_INVALID, "all_answers is %u; it must be 0 or 1", options->all_answers);
-    if (options->permits > REDLOCK_PERMITS_MAX)
-        return rl_result_fail(result, REDLOCK_INVALID, "permits is %u; it must be at most %d", options->permits,
-                              REDLOCK_PERMITS_MAX);
-    if (options->permits_wanted > options->permits)
-        return rl_result_fail(result, REDLOCK_INVALID, "permits_wanted is %u; it must be at most permits, which is %u",
-                              options->permits_wanted, options->permits);
-    if (options->any > 1)
-        return rl_result_fail(result, REDLOCK_INVALID, "any is %u; it must be 0 or 1", options->any);
     if (options->permits && (options->shared || options->fence || (options->also_count && !options->any)))
         return rl_result_fail(
             result, REDLOCK_INVALID,
             "permits cannot be combined with shared, fence, or also without any: a semaphore has many holders in no order");
-    if (options->shared > 1)
-        return rl_result_fail(result, REDLOCK_INVALID, "shared is %u; it must be 0 or 1", options->shared);
-    if (options->fence > 1)
-        return rl_result_fail(result, REDLOCK_INVALID, "fence is %u; it must be 0 or 1", options->fence);
-    if (options->no_renewal > 1)
-        return rl_result_fail(result, REDLOCK_INVALID, "no_renewal is %u; it must be 0 or 1", options->no_renewal);
     if (options->cap_ms && options->cap_ms < options->ttl_ms)
         return rl_result_fail(result, REDLOCK_INVALID, "cap_ms is %u, shorter than the ttl of %u ms", options->cap_ms,
                               options->ttl_ms);

@@ -119,12 +119,8 @@ static void scan_request_page(struct scanning *scanning)
 static void scan_add_helper(struct rl_command *command, const struct scanning *scanning, const struct key *key,
                             const char *suffix)
 {
-    char name[RL_KEY_MAX + RL_SUFFIX_MAX];
     size_t size = strlen(scanning->client->core.options.prefix) + key->resource_size;
-    assert(size + strlen(suffix) <= sizeof name);
-    memcpy(name, key->bytes.bytes, size);
-    memcpy(name + size, suffix, strlen(suffix));
-    rl_command_add(command, name, size + strlen(suffix));
+    rl_command_add_joined(command, (struct rl_text){key->bytes.bytes, size}, suffix, strlen(suffix));
 }
 
 static bool scan_request_batch(struct scanning *scanning, bool use_eval)

@@ -227,24 +227,11 @@ int redlock_metrics(redlock_client *client, char *text, size_t size, size_t *nee
 
 /* ------------------------------------------------------------------------------------------------------------ nodes */
 
-static const char *state_text(const struct rl_node *node)
-{
-    switch (node->state) {
-    case RL_NODE_BACKOFF:
-        return "disconnected";
-    case RL_NODE_RESOLVING:
-        return "resolving its name";
-    case RL_NODE_CONNECTING:
-        return "connecting";
-    case RL_NODE_HANDSHAKE:
-        return "handshake";
-    case RL_NODE_READY:
-        return "ready";
-    case RL_NODE_CLOSED:
-        break;
-    }
-    return "closed";
-}
+static const char *const states[] = {
+    [RL_NODE_BACKOFF] = "disconnected",  [RL_NODE_RESOLVING] = "resolving its name",
+    [RL_NODE_CONNECTING] = "connecting", [RL_NODE_HANDSHAKE] = "handshake",
+    [RL_NODE_READY] = "ready",           [RL_NODE_CLOSED] = "closed",
+};
 
 static void copy(char *to, size_t size, const char *from)
 {
@@ -276,14 +263,13 @@ static void fill_facts(const struct rl_facts *facts, redlock_node_status *status
 
 static void fill_status(struct rl_node *node, redlock_node_status *status)
 {
-    const redlock_client *client = node->nodes->client;
-    const struct quorum_clock_node *clock = &client->nodes->clock_watch->node[node->index];
+    const struct quorum_clock_node *clock = &node->nodes->clock_watch->node[node->index];
     quorum_time now = rl_now();
     memset(status, 0, sizeof *status);
     status->name = node->name;
     status->usable = rl_node_usable(node, now, true).is == RL_USABLE;
     status->findings = node->findings;
-    copy(status->state, sizeof status->state, state_text(node));
+    copy(status->state, sizeof status->state, states[node->state]);
     copy(status->error, sizeof status->error, node->attempts.error);
     copy(status->server, sizeof status->server, node->server.name);
     copy(status->version, sizeof status->version, node->server.version);

@@ -125,13 +125,6 @@ struct rl_lease *rl_lease_create_one(struct rl_locks *locks, const char *resourc
     return rl_lease_create(locks, &names, status);
 }
 
-size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size, unsigned slot)
-{
-    assert(size <= REDLOCK_RESOURCE_MAX && slot < REDLOCK_PERMITS_MAX);
-    memcpy(name, semaphore, size);
-    return size + (size_t)snprintf(name + size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
-}
-
 /* The key of the semaphore is stored with the lease, but is no key of the lease. */
 struct rl_lease *rl_lease_create_slots(struct rl_locks *locks, const struct rl_names *names, unsigned permits,
                                        uint32_t slots, int *status)
@@ -281,6 +274,14 @@ void rl_lease_end_handle(redlock_lock *lock)
 
 /* --------------------------------------------------------------------------------------------- actions of the rules */
 
+static void signal_loss(struct rl_lease *lease)
+{
+    assert(lease->descriptor >= 0);
+    uint64_t one = 1;
+    ssize_t written = write(lease->descriptor, &one, sizeof one);
+    (void)written; /* EAGAIN: it is readable already */
+}
+
 static void notice(struct rl_lease *lease, int event)
 {
     for (redlock_lock *handle = lease->handles.all; handle; handle = handle->next)
@@ -348,7 +349,7 @@ static void lost(struct rl_lease *lease, enum quorum_loss loss)
     locks->core->statistics.losses[loss]++;
     notice(lease, REDLOCK_EVENT_LOST);
     if (lease->descriptor >= 0)
-        rl_lease_signal(lease);
+        signal_loss(lease);
     bool closed = loss == QUORUM_LOSS_CLOSED, left = is_left(lease, loss);
     char name[128];
     redlock_escape(rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size, name, sizeof name);
@@ -517,14 +518,6 @@ quorum_duration rl_lease_keep(struct rl_lease *lease)
 
 /* ------------------------------------------------------------------------------------------------------------ state */
 
-void rl_lease_signal(struct rl_lease *lease)
-{
-    assert(lease->descriptor >= 0);
-    uint64_t one = 1;
-    ssize_t written = write(lease->descriptor, &one, sizeof one);
-    (void)written; /* EAGAIN: it is readable already */
-}
-
 int rl_lease_descriptor(struct rl_lease *lease)
 {
     if (lease->descriptor >= 0)
@@ -533,7 +526,7 @@ int rl_lease_descriptor(struct rl_lease *lease)
     if (lease->descriptor < 0)
         return -errno;
     if (atomic_load(&lease->loss))
-        rl_lease_signal(lease);
+        signal_loss(lease);
     return lease->descriptor;
 }
 

@@ -203,15 +203,11 @@ void rl_lease_invalidate(struct rl_lease *lease);
 
 /* The descriptor that becomes readable at the loss; -errno: the system refused one. */
 int rl_lease_descriptor(struct rl_lease *lease);
-void rl_lease_signal(struct rl_lease *lease);
 
 /* Creates a lease of some slots of a semaphore. */
 struct rl_lease *rl_lease_create_slots(struct rl_locks *locks, const struct rl_names *names, unsigned permits,
                                        uint32_t slots, int *status);
 #define RL_SLOT_SIZE (sizeof RL_SLOT_INFIX + 3)
-
-/* Writes the name of a semaphore's slot; returns its size. */
-size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size, unsigned slot);
 
 /* A request with this ttl is about to be sent. A node may set it even if the request fails. */
 static inline void rl_lease_note_ttl(struct rl_lease *lease, uint32_t ttl_ms)

@@ -1,6 +1,7 @@
 #include "src/lock/leases.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/core/clock.h"
@@ -149,27 +150,16 @@ quorum_duration rl_leases_spread(const struct rl_leases *leases)
     return leases->count * SPREAD_EACH;
 }
 
-static void hasten(struct rl_lease *lease, quorum_duration spread)
+void rl_leases_hasten(struct rl_locks *locks, unsigned node, bool has_forgotten)
 {
-    const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
-                                             .now = rl_now(),
-                                             .spread = spread,
-                                             .random = rl_random_u64(&lease->locks->core->random)};
-    rl_lease_step(lease, &event);
-}
-
-void rl_leases_hasten(struct rl_locks *locks)
-{
-    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next)
-        hasten(lease, QUORUM_SECOND);
-}
-
-void rl_leases_hasten_on(struct rl_locks *locks, unsigned node)
-{
-    quorum_duration spread = rl_leases_spread(&locks->leases);
-    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next)
-        if (!(lease->may_hold & quorum_node(node)))
-            hasten(lease, spread > QUORUM_SECOND ? spread : QUORUM_SECOND);
+    struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN, .now = rl_now(), .spread = QUORUM_SECOND};
+    if (!has_forgotten && rl_leases_spread(&locks->leases) > event.spread)
+        event.spread = rl_leases_spread(&locks->leases);
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next) {
+        event.random = rl_random_u64(&locks->core->random);
+        if (has_forgotten || !(lease->may_hold & quorum_node(node)))
+            rl_lease_step(lease, &event);
+    }
 }
 
 void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why)
@@ -313,7 +303,10 @@ struct rl_lease *rl_leases_find(struct rl_locks *locks, const char *resource, si
 struct rl_lease *rl_leases_find_slot(struct rl_locks *locks, const char *resource, size_t size, unsigned slot)
 {
     char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
-    return find(locks, name, rl_slot_name(name, resource, size, slot), is_valid, NULL);
+    assert(size <= REDLOCK_RESOURCE_MAX && slot < REDLOCK_PERMITS_MAX);
+    memcpy(name, resource, size);
+    size += (size_t)snprintf(name + size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
+    return find(locks, name, size, is_valid, NULL);
 }
 
 bool rl_leases_have(struct rl_locks *locks, const char *resource, size_t size)
@@ -353,7 +346,6 @@ unsigned rl_leases_count_permits(struct rl_locks *locks, struct rl_text semaphor
     return count;
 }
 
-/* In a forked child, or at the end of a close: reports no events. */
 void rl_leases_free(struct rl_locks *locks)
 {
     struct rl_leases *leases = &locks->leases;

@@ -46,12 +46,9 @@ void rl_leases_notice(struct rl_lease *lease, unsigned notices);
 /* The time over which the renewals of all locks are spread, so that they leave the client time for its calls. */
 quorum_duration rl_leases_spread(const struct rl_leases *leases);
 
-/* A node may have lost keys: renews the locks within a second, which heals the node. */
-void rl_leases_hasten(struct rl_locks *locks);
-
-/* A node is ready: renews the locks that were not sent to it early, as many at a time as usual. They stand on fewer
- * nodes than they could, but on a majority. */
-void rl_leases_hasten_on(struct rl_locks *locks, unsigned node);
+/* A node may have lost keys: renews the locks within a second, which heals the node. Or it has only become ready: renews
+ * the locks that were not sent to it early, as many at a time as usual, because they are on a majority without it. */
+void rl_leases_hasten(struct rl_locks *locks, unsigned node, bool has_forgotten);
 
 /* Ends all leases for this reason. */
 void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why);
@@ -86,6 +83,8 @@ struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl
 /* The number of the semaphore's permits that the owner has. */
 unsigned rl_leases_count_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
                                  struct rl_owner owner);
+
+/* Call it after rl_locks_drop() and the end of the client's operations. Reports no events. */
 void rl_leases_free(struct rl_locks *locks);
 
 #endif

@@ -24,8 +24,3 @@ void rl_locks_drop(struct rl_locks *locks)
     rl_releases_drop(locks);
     rl_detached_drop(locks);
 }
-
-void rl_locks_free(struct rl_locks *locks)
-{
-    rl_leases_free(locks);
-}

@@ -58,7 +58,4 @@ void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes
 /* Drops everything without a reply: at the end of a close, or in a forked child. */
 void rl_locks_drop(struct rl_locks *locks);
 
-/* Call it after rl_locks_drop() and the end of the client's operations. */
-void rl_locks_free(struct rl_locks *locks);
-
 #endif

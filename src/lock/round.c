@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "src/core/clock.h"
 #include "src/core/memory.h"
@@ -15,11 +14,6 @@
 #include "src/node/guard.h"
 
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
-
-static size_t text_size(const struct rl_locks *locks)
-{
-    return locks->nodes->count * sizeof *((struct rl_round *)NULL)->text;
-}
 
 static void destroy(struct rl_fanout *fanout)
 {
@@ -88,33 +82,23 @@ void rl_round_enlist(struct rl_round *round, struct rl_round_list *list)
 
 /* ------------------------------------------------------------------------------------------------------------ texts */
 
-/* Without an owner only the log reads the texts. */
-static bool is_read(const struct rl_round *round)
-{
-    return round->owner || rl_logs(round->locks->core, REDLOCK_LOG_DEBUG);
-}
-
 /* false: no memory. */
 static bool has_texts(struct rl_round *round)
 {
-    size_t size = text_size(round->locks);
-    if (round->text)
-        return true;
-    round->text = rl_core_allocate(round->locks->core, size);
-    if (round->text)
-        memset(round->text, 0, size);
+    if (!round->text)
+        round->text = rl_allocate(&round->locks->core->allocator, round->locks->nodes->count * sizeof *round->text);
     return round->text;
 }
 
 void rl_round_note(struct rl_round *round, unsigned node, const char *format, ...)
 {
     assert(node < round->locks->nodes->count);
-    char *text = NULL;
+    char *text = NULL; /* without an owner only the log reads it */
     if (!rl_round_is_open(round, node))
         return;
     if (round->renews) /* all renewals fail on a node for the same reason: see redlock_renewal_result() */
         text = round->locks->nodes->node[node].renewal_failure;
-    else if (is_read(round) && has_texts(round))
+    else if ((round->owner || rl_logs(round->locks->core, REDLOCK_LOG_DEBUG)) && has_texts(round))
         text = round->text[node];
     if (!text)
         return;

@@ -300,11 +300,6 @@ bool rl_round_command_format_all(struct rl_fanout *const *member, unsigned count
     return rl_command_format(command);
 }
 
-static void trust(struct rl_command *command, const struct rl_round *round, bool use_eval)
-{
-    rl_guard_trust(&round->locks->nodes->node[round->trusted], use_eval, command);
-}
-
 bool rl_round_command_format(struct rl_command *command, const struct rl_round *round, bool special, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
@@ -337,7 +332,7 @@ bool rl_round_command_format(struct rl_command *command, const struct rl_round *
         query(command, lease, use_eval);
         break;
     case RL_COMMAND_TRUST:
-        trust(command, round, use_eval);
+        rl_guard_trust(&round->locks->nodes->node[round->trusted], use_eval, command);
         break;
     case RL_COMMAND_TAKE:
     case RL_COMMAND_ENQUEUE:

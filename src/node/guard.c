@@ -72,7 +72,7 @@ static void handle_jump(struct rl_node *node)
     nodes->core->statistics.node_clock_jumps++;
     rl_log(nodes->core, REDLOCK_LOG_WARNING, "%s: its clock jumped", node->name);
     rl_node_beat(node);
-    nodes->events->node_forgot(nodes->client, node->index);
+    nodes->events->node_lacks(nodes->locks, node->index, true);
 }
 
 /* A sample of one node's clock can settle the verdict on others. */
@@ -84,7 +84,7 @@ static void note_clock(struct rl_node *node, quorum_time sent, quorum_time recei
     if (actions.own) {
         rl_log(nodes->core, REDLOCK_LOG_ERROR, "this machine's clock stopped or jumped: all locks are lost");
         nodes->clock_stopped = rl_now();
-        nodes->events->clock_stopped(nodes->client);
+        nodes->events->clock_stopped(nodes->locks);
     }
     for (unsigned i = 0; i < nodes->count; i++) {
         struct rl_node *other = &nodes->node[i];
@@ -148,7 +148,7 @@ static void note_since(struct rl_node *node, uint64_t since)
     node->marker.known = true;
     node->marker.since = since;
     if (forgot && node->state == RL_NODE_READY)
-        node->nodes->events->node_forgot(node->nodes->client, node->index);
+        node->nodes->events->node_lacks(node->nodes->locks, node->index, true);
     else if (forgot)
         node->forgot = true; /* its locks are renewed after the handshake */
 }
@@ -250,7 +250,7 @@ static void take_run_id(struct rl_node *node, const char *run_id)
     /* Another server replies on the same connection: a proxy has switched. */
     memcpy(server->last_run_id, server->run_id, sizeof server->last_run_id);
     server->client_id = 0; /* the connection has another ID there */
-    node->nodes->events->node_forgot(node->nodes->client, node->index);
+    node->nodes->events->node_lacks(node->nodes->locks, node->index, true);
 }
 
 /* A field of INFO. Without the guard a missing one does not matter. */

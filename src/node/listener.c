@@ -23,7 +23,7 @@ static void disconnect(struct rl_listener *listener)
     rl_link_close(&listener->link);
     listener->up = false;
     if (was_up)
-        node->nodes->events->listening(node->nodes->client, node->index, false);
+        node->nodes->events->listening(node->nodes->locks, node->index, false);
 }
 
 static void failed(struct rl_listener *listener)
@@ -33,7 +33,7 @@ static void failed(struct rl_listener *listener)
     disconnect(listener);
     if (rl_node_is_ready(listener->node))
         rl_timer_set(&listener->node->nodes->core->timers, &listener->timer, rl_now() + pause);
-    listener->node->nodes->events->listener_changed(listener->node->nodes->client);
+    listener->node->nodes->events->listener_changed(listener->node->nodes->locks);
 }
 
 /* --------------------------------------------------------------------------------------------------------- messages */
@@ -47,8 +47,8 @@ static void subscribed(struct rl_listener *listener)
     listener->error[0] = '\0';
     rl_guard_find(node, REDLOCK_FINDING_NO_SUBSCRIBE, false);
     rl_timer_stop(&node->nodes->core->timers, &listener->timer);
-    node->nodes->events->listening(node->nodes->client, node->index, true);
-    node->nodes->events->listener_changed(node->nodes->client);
+    node->nodes->events->listening(node->nodes->locks, node->index, true);
+    node->nodes->events->listener_changed(node->nodes->locks);
 }
 
 /* Reads digits and the space behind them. */
@@ -82,7 +82,7 @@ static void handed(struct rl_listener *listener, const char *at, const char *end
     handed.key = (struct rl_text){at, (size_t)size};
     handed.shown = at + size;
     handed.shown_size = (size_t)(end - handed.shown);
-    nodes->events->handed(nodes->client, listener->node->index, &handed);
+    nodes->events->handed(nodes->locks, listener->node->index, &handed);
 }
 
 /* A wake-up is '0' and the key. */
@@ -92,7 +92,7 @@ static void take_message(struct rl_listener *listener, const redisReply *text)
         handed(listener, text->str + 1, text->str + text->len);
     if (text->type != REDIS_REPLY_STRING || text->len < 2 || text->str[0] != '0')
         return;
-    listener->node->nodes->events->woken(listener->node->nodes->client, listener->node->index, text->str + 1,
+    listener->node->nodes->events->woken(listener->node->nodes->locks, listener->node->index, text->str + 1,
                                          (size_t)text->len - 1);
 }
 

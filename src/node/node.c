@@ -26,7 +26,7 @@ static void schedule(struct rl_node *node, quorum_time due)
 /* The node became usable or unusable. */
 static void changed(struct rl_node *node)
 {
-    node->nodes->events->node_changed(node->nodes->client, node);
+    node->nodes->events->node_changed(node->nodes->locks, node);
 }
 
 /* Of the heartbeats. */
@@ -478,7 +478,7 @@ static void plan_heartbeat(struct rl_node *node, quorum_time now)
 {
     struct rl_heartbeat *heartbeat = &node->heartbeat;
     const struct rl_nodes *nodes = node->nodes;
-    enum rl_engagement engagement = nodes->events->engagement(nodes->client);
+    enum rl_engagement engagement = nodes->events->engagement(nodes->locks);
     bool idle = engagement == RL_IDLE && rl_flight_is_empty(&node->flight) && !is_unsettled(node, now);
     quorum_duration longer = 4 * heartbeat->interval < RL_NODE_IDLE ? 4 * heartbeat->interval : RL_NODE_IDLE;
     heartbeat->interval = idle ? longer : RL_NODE_HEARTBEAT;
@@ -614,8 +614,7 @@ void rl_node_ready(struct rl_node *node)
            server->name[0] ? server->name : "unknown server", server->version, unfit ? ", " : "", unfit ? unfit : "");
     if (node->jumped)
         rl_node_beat(node);
-    const struct rl_nodes_events *events = node->nodes->events;
-    (lost_keys ? events->node_forgot : events->node_ready)(node->nodes->client, node->index);
+    node->nodes->events->node_lacks(node->nodes->locks, node->index, lost_keys);
     changed(node);
 }
 

@@ -11,7 +11,7 @@
 #include "src/node/handshake.h"
 
 struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_thread,
-                                 const struct rl_nodes_events *events, redlock_client *client)
+                                 const struct rl_nodes_events *events, struct rl_locks *locks)
 {
     assert(count >= 1 && count <= REDLOCK_NODES_MAX);
     _Static_assert(_Alignof(struct quorum_guard) == _Alignof(struct quorum_clock_watch), "one follows the other");
@@ -23,7 +23,7 @@ struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_
     nodes->clock_watch = (struct quorum_clock_watch *)(void *)((char *)nodes->guard + QUORUM_GUARD_SIZE(count));
     nodes->core = core;
     nodes->events = events;
-    nodes->client = client;
+    nodes->locks = locks;
     nodes->writes.loop = core->loop;
     nodes->writes.allocator = &core->allocator;
     nodes->writes.own_thread = own_thread;

@@ -19,6 +19,7 @@
 #include "src/node/command.h"
 #include "src/node/node.h"
 
+struct rl_locks;
 struct rl_proofs;
 
 #define RL_CHANNEL_SIZE (128 + 17)
@@ -39,30 +40,29 @@ enum rl_engagement {
     RL_WAITS  /* an operation is in progress */
 };
 
-/* client: as given to rl_nodes_create(); opaque on this floor. */
+/* locks: as given to rl_nodes_create(); opaque on this floor. */
 struct rl_nodes_events {
-    enum rl_engagement (*engagement)(redlock_client *client);
+    enum rl_engagement (*engagement)(struct rl_locks *locks);
     /* The node became usable or unusable. */
-    void (*node_changed)(redlock_client *client, struct rl_node *node);
-    /* The node may have lost keys of held locks: it restarted, was flushed, or its clock jumped. */
-    void (*node_forgot)(redlock_client *client, unsigned node);
-    /* The node is connected, and has lost nothing. It lacks what it was not sent before. */
-    void (*node_ready)(redlock_client *client, unsigned node);
+    void (*node_changed)(struct rl_locks *locks, struct rl_node *node);
+    /* The node may have lost keys of held locks, because it restarted, was flushed, or its clock jumped; or it is connected
+     * and has forgotten nothing, but lacks what it was not sent before. */
+    void (*node_lacks)(struct rl_locks *locks, unsigned node, bool has_forgotten);
     /* Our own clock stopped, or jumped. */
-    void (*clock_stopped)(redlock_client *client);
+    void (*clock_stopped)(struct rl_locks *locks);
     /* The node's messages reach this client from now on, or no longer do. */
-    void (*listening)(redlock_client *client, unsigned node, bool listening);
+    void (*listening)(struct rl_locks *locks, unsigned node, bool listening);
     /* The node's second connection is up, or failed. */
-    void (*listener_changed)(redlock_client *client);
+    void (*listener_changed)(struct rl_locks *locks);
     /* The node notifies this client that the lock of this key is free; `ahead` live waiters are ahead of it. */
-    void (*woken)(redlock_client *client, unsigned node, const char *key, size_t size);
-    void (*handed)(redlock_client *client, unsigned node, const struct rl_handed *handed);
+    void (*woken)(struct rl_locks *locks, unsigned node, const char *key, size_t size);
+    void (*handed)(struct rl_locks *locks, unsigned node, const struct rl_handed *handed);
 };
 
 struct rl_nodes {
     struct rl_core *core;
     const struct rl_nodes_events *events;
-    redlock_client *client;
+    struct rl_locks *locks;
     struct rl_writes writes;
     struct rl_tls *tls;            /* NULL if no node uses TLS */
     char channel[RL_CHANNEL_SIZE]; /* the prefix and 16 random digits: wakes our waiters, and names them in queues */
@@ -81,7 +81,7 @@ struct rl_nodes {
 
 /* Creates the set; its nodes are not open. own_thread: the library runs the loop on its own thread. NULL: no memory. */
 struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_thread,
-                                 const struct rl_nodes_events *events, redlock_client *client);
+                                 const struct rl_nodes_events *events, struct rl_locks *locks);
 
 /* Creates the channel's name and the TLS context, and opens the nodes. Sends nothing before the loop runs. */
 int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, redlock_result *result);

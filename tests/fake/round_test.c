@@ -355,7 +355,7 @@ TEST(one_node, a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
     other_round = start_waiting_round(lease);
     start_waiting_round(lease)->decided = leave_both;
     client->nodes->node[0].attempts.failures = 1;
-    rl_client_node_changed(client, &client->nodes->node[0]);
+    client->nodes->events->node_changed(client->nodes->locks, &client->nodes->node[0]);
     ck_assert_ptr_null(client->locks.coming.first);
     ck_assert_uint_eq(lease->references, 1); /* each round had one */
     rl_lease_unref(lease);

@@ -258,9 +258,9 @@ enum { OPERATIONS = 3 };
 /* As client.c and libev run it: before they poll, and after. */
 static void turn(void)
 {
-    rl_loop_thread_run_calls(&the_client);
+    rl_calls_run(&loop_thread->calls);
     rl_completions_post(&loop_thread->completions);
-    bool sleeps = rl_loop_thread_may_sleep(&the_client);
+    bool sleeps = rl_calls_fall_asleep(&loop_thread->calls, the_client.core.wakeup);
     if (close_call) {
         the_client.core.closing = true;
         loop_thread_on_closed(&the_client, &(redlock_result){.status = REDLOCK_OK}, close_call);
@@ -291,7 +291,9 @@ static void begin_client(void)
     the_client.core.owner = &here;
     the_client.core.wakeup = rl_wakeup_create();
     the_client.nodes = &no_nodes;
-    the_client.loop_thread = loop_thread = loop_thread_allocate(&the_client.core.allocator, NULL);
+    the_client.loop_thread = loop_thread = rl_allocate(&the_client.core.allocator, sizeof *loop_thread);
+    loop_thread->allocator = the_client.core.allocator;
+    rl_completions_open(&loop_thread->completions, &loop_thread->close.completion);
     loop_thread->client = &the_client;
     loop_thread->completions.owner = the_client.core.owner;
     add_strand(run_loop, FOREVER);

@@ -58,8 +58,7 @@ static const enum quorum_verdict no_losses[] = {QUORUM_WON, QUORUM_UNDECIDED, QU
 
 START_TEST(retry_without_a_loss)
 {
-    struct quorum_retry retry;
-    quorum_retry_init(&retry, QUORUM_NEVER);
+    struct quorum_retry retry = {.deadline = QUORUM_NEVER};
     quorum_retry_next(&retry, 1, no_losses[_i], 0, 0);
 }
 END_TEST

@@ -21,8 +21,7 @@ static const struct schedule schedules[] = {{QUORUM_LOST_HELD, 5 * MS, 80 * MS},
 
 static struct quorum_retry lost_so_often(unsigned losses, enum quorum_verdict verdict)
 {
-    struct quorum_retry retry;
-    quorum_retry_init(&retry, QUORUM_NEVER);
+    struct quorum_retry retry = {.deadline = QUORUM_NEVER};
     for (unsigned i = 0; i < losses; i++)
         quorum_retry_next(&retry, now, verdict, 0, 0);
     return retry;
@@ -92,8 +91,7 @@ TEST(retry, next_attempt_is_before_the_deadline)
     static const quorum_duration rests[] = {MS, MS + 1, 2 * MS, 5 * MS - 1, 5 * MS, 5 * MS + 1};
     for (int i = 0; i < ROWS(rests); i++)
         for (uint64_t random = rests[i] - 2; random < rests[i] + 2; random++) {
-            struct quorum_retry retry;
-            quorum_retry_init(&retry, now + 2 * MS + rests[i]);
+            struct quorum_retry retry = {.deadline = now + 2 * MS + rests[i]};
             quorum_time next = quorum_retry_next(&retry, now, QUORUM_LOST_HELD, 2 * MS, random);
             ck_assert_uint_eq(next, now + 2 * MS + random % (rests[i] < 5 * MS ? rests[i] : 5 * MS));
             ck_assert_uint_lt(next, now + 2 * MS + rests[i]);
@@ -112,8 +110,7 @@ TEST(retry, no_attempt_follows_without_time_for_a_round)
                 {0, now},
                 {QUORUM_NEVER, QUORUM_NEVER - 1}};
     for (int i = 0; i < ROWS(rows); i++) {
-        struct quorum_retry retry;
-        quorum_retry_init(&retry, rows[i].deadline);
+        struct quorum_retry retry = {.deadline = rows[i].deadline};
         ck_assert_uint_eq(quorum_retry_next(&retry, rows[i].now, QUORUM_LOST_HELD, 2 * MS, 0), QUORUM_NEVER);
     }
 }

@@ -188,12 +188,6 @@ static void overdue(struct quorum_round *round, unsigned node)
         quorum_tally_vote(&round->tally, node, QUORUM_TIMED_OUT, false);
 }
 
-/* A majority has confirmed the lock. Once every node has been counted, those that lack it are known. */
-static bool is_to_heal(const struct quorum_round *round)
-{
-    return round->terms.kind == QUORUM_EXTEND && round->verdict == QUORUM_WON;
-}
-
 struct quorum_actions quorum_round_step(struct quorum_round *round, const struct quorum_event *event)
 {
     struct quorum_actions actions = {0, 0, false, false, 0};
@@ -225,7 +219,7 @@ struct quorum_actions quorum_round_step(struct quorum_round *round, const struct
             decide(round, &actions, QUORUM_LOST_CANCELLED, event->now);
         break;
     }
-    if (pending && !round->tally.voted[QUORUM_PENDING] && is_to_heal(round))
+    if (pending && !round->tally.voted[QUORUM_PENDING] && quorum_round_finds_absent(round))
         actions.heal = round->tally.voted[QUORUM_ABSENT];
     return actions;
 }

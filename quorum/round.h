@@ -113,6 +113,12 @@ static inline bool quorum_round_over(const struct quorum_round *round)
     return round->verdict != QUORUM_UNDECIDED;
 }
 
+/* An extension that is won waits for no node; but once every node is counted, those that lack the lock are known. */
+static inline bool quorum_round_finds_absent(const struct quorum_round *round)
+{
+    return round->terms.kind == QUORUM_EXTEND && round->verdict == QUORUM_WON;
+}
+
 /* Has a majority, and waits for the other replies. */
 static inline bool quorum_round_is_settling(const struct quorum_round *round)
 {

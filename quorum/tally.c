@@ -8,17 +8,6 @@ unsigned quorum_majority(unsigned nodes)
     return nodes / 2 + 1;
 }
 
-quorum_nodes quorum_all(unsigned nodes)
-{
-    assert(nodes <= QUORUM_NODES_MAX);
-    return nodes == QUORUM_NODES_MAX ? UINT32_MAX : quorum_node(nodes) - 1;
-}
-
-unsigned quorum_count(quorum_nodes nodes)
-{
-    return (unsigned)__builtin_popcount(nodes);
-}
-
 void quorum_tally_init(struct quorum_tally *tally, unsigned nodes)
 {
     assert(nodes >= 1 && nodes <= QUORUM_NODES_MAX);
@@ -60,22 +49,7 @@ enum quorum_vote quorum_tally_vote_of(const struct quorum_tally *tally, unsigned
     return vote;
 }
 
-unsigned quorum_tally_count(const struct quorum_tally *tally, enum quorum_vote vote)
-{
-    return quorum_count(tally->voted[vote]);
-}
-
 bool quorum_tally_won(const struct quorum_tally *tally)
 {
     return quorum_tally_count(tally, QUORUM_GRANTED) >= tally->majority;
-}
-
-bool quorum_tally_lost(const struct quorum_tally *tally)
-{
-    return quorum_count(tally->voted[QUORUM_GRANTED] | tally->voted[QUORUM_PENDING]) < tally->majority;
-}
-
-bool quorum_tally_blocked_by(const struct quorum_tally *tally, quorum_nodes nodes)
-{
-    return tally->nodes - quorum_count(nodes) < tally->majority;
 }

@@ -43,25 +43,42 @@ void quorum_tally_grant_late(struct quorum_tally *tally, unsigned node);
 /* The class that a node is in. */
 enum quorum_vote quorum_tally_vote_of(const struct quorum_tally *tally, unsigned node);
 
-unsigned quorum_tally_count(const struct quorum_tally *tally, enum quorum_vote vote);
-
 /* Granted by a majority. */
 bool quorum_tally_won(const struct quorum_tally *tally);
 
-/* A majority is impossible, even if all pending nodes grant. */
-bool quorum_tally_lost(const struct quorum_tally *tally);
-
-/* These nodes alone prevent a majority of the others. */
-bool quorum_tally_blocked_by(const struct quorum_tally *tally, quorum_nodes nodes);
-
-/* The majority of N nodes, and all nodes as a set. */
 unsigned quorum_majority(unsigned nodes);
-quorum_nodes quorum_all(unsigned nodes);
-unsigned quorum_count(quorum_nodes nodes);
 
 static inline quorum_nodes quorum_node(unsigned node)
 {
     return (quorum_nodes)1 << node;
+}
+
+static inline quorum_nodes quorum_all(unsigned nodes)
+{
+    assert(nodes <= QUORUM_NODES_MAX);
+    return nodes == QUORUM_NODES_MAX ? UINT32_MAX : quorum_node(nodes) - 1;
+}
+
+static inline unsigned quorum_count(quorum_nodes nodes)
+{
+    return (unsigned)__builtin_popcount(nodes);
+}
+
+static inline unsigned quorum_tally_count(const struct quorum_tally *tally, enum quorum_vote vote)
+{
+    return quorum_count(tally->voted[vote]);
+}
+
+/* A majority is impossible, even if all pending nodes grant. */
+static inline bool quorum_tally_lost(const struct quorum_tally *tally)
+{
+    return quorum_count(tally->voted[QUORUM_GRANTED] | tally->voted[QUORUM_PENDING]) < tally->majority;
+}
+
+/* These nodes alone prevent a majority of the others. */
+static inline bool quorum_tally_blocked_by(const struct quorum_tally *tally, quorum_nodes nodes)
+{
+    return tally->nodes - quorum_count(nodes) < tally->majority;
 }
 
 #endif

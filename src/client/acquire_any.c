@@ -117,9 +117,9 @@ static bool any_start_one(struct acquire_any *any, unsigned index, const struct 
                                            .call = REDLOCK_CALL_OPTIONS_INIT,
                                            .caller = *caller};
     any->waiting++;
-    int status = rl_operation_start_known(&rl_acquire, &arguments,
-                                          (struct rl_callback){RL_LOCK_CALLBACK, {.lock = any_on_reported}, one},
-                                          &one->operation);
+    int status =
+        rl_operation_start(&rl_acquire, &arguments,
+                           (struct rl_callback){RL_LOCK_CALLBACK, {.lock = any_on_reported}, one}, &one->operation);
     if (status == REDLOCK_OK)
         return true;
     any->waiting--;

@@ -188,7 +188,7 @@ void rl_call_run_operation(struct rl_call *call)
     const redlock_client *client = call->arguments.client;
     if (!client->core.closing) {
         int status =
-            rl_operation_start(call->type, &call->arguments, (struct rl_callback){.kind = RL_CALL, .call = call});
+            rl_operation_start(call->type, &call->arguments, (struct rl_callback){.kind = RL_CALL, .call = call}, NULL);
         if (status) /* INVALID: a bad argument would have ended the operation */
             rl_call_fail(call, status,
                          status == REDLOCK_INVALID ? RL_TOO_MANY_OPERATIONS : redlock_status_text(status));

@@ -80,7 +80,9 @@ static int start_entered(const struct rl_operation_type *type, struct rl_argumen
                          struct rl_callback callback)
 {
     arguments->caller = caller_of(rl_owner_none(), arguments);
-    return (arguments->client->loop_thread ? rl_posted_start : rl_operation_start)(type, arguments, callback);
+    if (arguments->client->loop_thread)
+        return rl_posted_start(type, arguments, callback);
+    return rl_operation_start(type, arguments, callback, NULL);
 }
 
 static int start(const struct rl_operation_type *type, struct rl_arguments *arguments, struct rl_callback callback)

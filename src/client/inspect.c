@@ -436,32 +436,27 @@ static void leave(struct rl_operation *operation)
     inspect->inquiry = NULL;
 }
 
-static void begin(struct inspect *inspect, const char *resource, size_t size)
-{
-    redlock_client *client = inspect->base.client;
-    int status = REDLOCK_NO_MEMORY;
-    inspect->base.lease = rl_lease_create_one(&client->locks, resource, size, &status);
-    if (inspect->base.lease && rl_listeners_start(client->nodes))
-        inspect->inquiry = create_inquiry(inspect);
-    if (!inspect->inquiry) {
-        rl_operation_complete(&inspect->base, status);
-        return;
-    }
-    inspect->base.attempts = 1;
-    changed(&inspect->base);
-}
-
 static void start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct inspect *inspect = (struct inspect *)operation;
     redlock_client *client = operation->client;
     size_t size = arguments->size;
+    int status = REDLOCK_NO_MEMORY;
     redlock_result why;
     quorum_tally_init(&inspect->tally, client->nodes->count);
-    if (rl_resource_check(arguments->resource, &size, &client->core.options, &why))
+    if (rl_resource_check(arguments->resource, &size, &client->core.options, &why)) {
         rl_operation_refuse(operation, &why);
-    else
-        begin(inspect, arguments->resource, size);
+        return;
+    }
+    operation->lease = rl_lease_create_one(&client->locks, arguments->resource, size, &status);
+    if (operation->lease && rl_listeners_start(client->nodes))
+        inspect->inquiry = create_inquiry(inspect);
+    if (!inspect->inquiry) {
+        rl_operation_complete(operation, status);
+        return;
+    }
+    operation->attempts = 1;
+    changed(operation);
 }
 
 const struct rl_operation_type rl_inspect = {

@@ -81,21 +81,6 @@ static void loop_thread_free_closed(void *data)
     loop_thread_free(thread);
 }
 
-static int loop_thread_begin(redlock_client *client, struct rl_loop_thread *thread, redlock_result *result)
-{
-    client->loop_thread = thread;
-    thread->client = client;
-    thread->completions.owner = client->core.owner;
-    ev_set_userdata(thread->loop, thread);
-    ev_set_loop_release_cb(thread->loop, loop_thread_falls_asleep, loop_thread_wakes_up);
-    if (!rl_thread_start(&thread->thread, loop_thread_run, thread)) {
-        rl_client_destroy(client);
-        return rl_result_fail(result, REDLOCK_SYSTEM,
-                              "the system refused a thread; raise the limit of processes (ulimit -u)");
-    }
-    return REDLOCK_OK;
-}
-
 static int loop_thread_create_client(struct rl_loop_thread *thread, const char *nodes, const redlock_options *options,
                                      redlock_client **client, redlock_result *result)
 {
@@ -105,11 +90,20 @@ static int loop_thread_create_client(struct rl_loop_thread *thread, const char *
         return rl_result_fail(result, REDLOCK_SYSTEM,
                               "the system refused an event loop; raise the limit of open files (ulimit -n)");
     int status = rl_client_create(thread->loop, true, nodes, options, &made, result);
-    if (!status)
-        status = loop_thread_begin(made, thread, result);
-    if (!status)
-        *client = made;
-    return status;
+    if (status)
+        return status;
+    made->loop_thread = thread;
+    thread->client = made;
+    thread->completions.owner = made->core.owner;
+    ev_set_userdata(thread->loop, thread);
+    ev_set_loop_release_cb(thread->loop, loop_thread_falls_asleep, loop_thread_wakes_up);
+    if (!rl_thread_start(&thread->thread, loop_thread_run, thread)) {
+        rl_client_destroy(made);
+        return rl_result_fail(result, REDLOCK_SYSTEM,
+                              "the system refused a thread; raise the limit of processes (ulimit -u)");
+    }
+    *client = made;
+    return REDLOCK_OK;
 }
 
 static int connect_client(const char *nodes, const redlock_options *options, redlock_client **client,

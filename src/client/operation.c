@@ -51,19 +51,14 @@ static bool operation_is_cancelled(const struct rl_operation *operation)
     return rl_cancellation_ends(operation->cancellation, operation->changes);
 }
 
-static void operation_stop(struct rl_operation *operation)
-{
-    if (operation->type->stop)
-        operation->type->stop(operation);
-    else if (operation->round)
-        rl_round_cancel(operation->round);
-}
-
 void rl_operation_cut(struct rl_operation *operation, int status)
 {
     if (operation->completed)
         return;
-    operation_stop(operation);
+    if (operation->type->stop)
+        operation->type->stop(operation);
+    else if (operation->round)
+        rl_round_cancel(operation->round);
     rl_operation_complete(operation, status);
 }
 
@@ -135,23 +130,16 @@ static struct rl_operation *operation_create(const struct rl_operation_type *typ
 }
 
 int rl_operation_start(const struct rl_operation_type *type, const struct rl_arguments *arguments,
-                       struct rl_callback callback)
-{
-    struct rl_operation *ignored;
-    return rl_operation_start_known(type, arguments, callback, &ignored);
-}
-
-int rl_operation_start_known(const struct rl_operation_type *type, const struct rl_arguments *arguments,
-                             struct rl_callback callback, struct rl_operation **started)
+                       struct rl_callback callback, struct rl_operation **started)
 {
     redlock_client *client = arguments->client;
-    *started = NULL;
     if (!type->is_release && client->operations.count >= client->core.options.operations_max) {
         rl_log(&client->core, REDLOCK_LOG_ERROR, "%s", RL_TOO_MANY_OPERATIONS);
         return REDLOCK_INVALID;
     }
     struct rl_operation *operation = operation_create(type, arguments, callback);
-    *started = operation;
+    if (started)
+        *started = operation;
     if (operation)
         operation_begin(operation, arguments);
     else if (type->abandon)

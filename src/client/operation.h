@@ -131,14 +131,10 @@ struct rl_operations {
 };
 
 /* Starts an operation. Not OK: the callback will not be called, because operations_max is reached, or for lack of
- * memory. */
+ * memory. started: for an operation that starts others, NULL at first, and set before the start; or NULL. The started one
+ * may complete in it, but is freed only after its callback. */
 int rl_operation_start(const struct rl_operation_type *type, const struct rl_arguments *arguments,
-                       struct rl_callback callback);
-
-/* The same for an operation that starts others: *operation is set before the start. It may complete in it, but is freed
- * only after its callback. */
-int rl_operation_start_known(const struct rl_operation_type *type, const struct rl_arguments *arguments,
-                             struct rl_callback callback, struct rl_operation **operation);
+                       struct rl_callback callback, struct rl_operation **started);
 
 /* Keeps the votes of the round, which has failed, for the result of a wait that ends during a later one. */
 void rl_operation_keep_votes(struct rl_operation *operation);

@@ -253,7 +253,6 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
         {"keep_waiting", options->keep_waiting, 0, 1},
         {"all_answers", options->all_answers, 0, 1},
         {"permits", options->permits, 0, REDLOCK_PERMITS_MAX},
-        {"permits_wanted", options->permits_wanted, 0, options->permits},
         {"any", options->any, 0, 1},
         {"shared", options->shared, 0, 1},
         {"fence", options->fence, 0, 1},
@@ -262,6 +261,9 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     int status = check_ranges(ranges, sizeof ranges / sizeof *ranges, result);
     if (status)
         return status;
+    if (options->permits_wanted > options->permits)
+        return rl_result_fail(result, REDLOCK_INVALID, "permits_wanted is %u; it must be at most permits, which is %u",
+                              options->permits_wanted, options->permits);
     if (options->reentry == REDLOCK_REENTRY_OWNER && !options->owner)
         return rl_result_fail(result, REDLOCK_INVALID,
                               "owner is NULL; pass the address of the owner, or a number above 0");

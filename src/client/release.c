@@ -87,16 +87,6 @@ static bool release_begin(struct rl_operation *operation, bool all_answers)
 }
 
 /* Waits for every node, so that no request is in flight when the callback runs. */
-static void release_begin_token(struct rl_operation *operation, const char *resource, size_t size, struct rl_text token)
-{
-    int status;
-    operation->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
-    if (operation->lease)
-        release_begin(operation, true);
-    else
-        rl_operation_complete(operation, status);
-}
-
 static void release_token_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     redlock_client *client = operation->client;
@@ -109,10 +99,15 @@ static void release_token_start(struct rl_operation *operation, const struct rl_
         status = rl_token_read(arguments->token, bytes, &token.size, &why);
     if (!status && rl_leases_find_token(&client->locks, arguments->resource, size, token))
         status = rl_result_fail(&why, REDLOCK_INVALID, "this client holds that lock: release its handle");
-    if (status)
+    if (status) {
         rl_operation_refuse(operation, &why);
+        return;
+    }
+    operation->lease = rl_lease_create_of(&client->locks, arguments->resource, size, token, &status);
+    if (operation->lease)
+        release_begin(operation, true);
     else
-        release_begin_token(operation, arguments->resource, size, token);
+        rl_operation_complete(operation, status);
 }
 
 const struct rl_operation_type rl_release_token = {.size = sizeof(struct rl_operation),

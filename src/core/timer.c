@@ -95,6 +95,8 @@ void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time 
     if (timer->set && timer->due == due)
         return;
     rl_timer_stop(timers, timer);
+    if (due == QUORUM_NEVER)
+        return;
     /* A timer that a handler sets for now fires in the next call; otherwise rl_timers_fire() might not end. */
     timer->due = timers->firing && due <= timers->firing ? timers->firing + 1 : due;
     timer->set = true;

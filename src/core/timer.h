@@ -34,7 +34,7 @@ struct rl_timers {
 bool rl_timers_open(struct rl_timers *timers);
 void rl_timers_close(struct rl_timers *timers);
 
-/* Sets the timer, or moves it. */
+/* Sets the timer, or moves it. QUORUM_NEVER: stops it. */
 void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time due);
 void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer);
 

@@ -407,11 +407,7 @@ void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *even
         lease->renewal.healed &= lease->renewal.healing;
     struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
     carry_out(lease, &actions);
-    quorum_time deadline = wake_at(&lease->rules);
-    if (deadline == QUORUM_NEVER)
-        rl_timer_stop(&lease->locks->core->timers, &lease->timer);
-    else
-        rl_timer_set(&lease->locks->core->timers, &lease->timer, deadline);
+    rl_timer_set(&lease->locks->core->timers, &lease->timer, wake_at(&lease->rules));
     rl_lease_unref(lease);
 }
 

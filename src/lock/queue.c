@@ -529,11 +529,7 @@ static void queue_step(struct rl_queue *queue, const struct quorum_waiting_event
     if (!first || !queue->standing)
         return;
     struct quorum_waiting_actions actions = quorum_waiting_step(&queue->rules, event);
-    quorum_time deadline = quorum_waiting_deadline(&queue->rules);
-    if (deadline == QUORUM_NEVER)
-        rl_timer_stop(&queue->locks->core->timers, &queue->timer);
-    else
-        rl_timer_set(&queue->locks->core->timers, &queue->timer, deadline);
+    rl_timer_set(&queue->locks->core->timers, &queue->timer, quorum_waiting_deadline(&queue->rules));
     bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
     if (actions.dequeue)
         dequeue(queue->locks, queue->lease);

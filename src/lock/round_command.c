@@ -99,6 +99,14 @@ static void add_mode(struct rl_command *command, const struct rl_lease *lease)
     rl_command_add_text(command, lease->shared ? "shared" : "exclusive");
 }
 
+static void add_terms(struct rl_command *command, const struct rl_round *round)
+{
+    add(command, rl_lease_value(round->lease));
+    add_ttl(command, round);
+    add_fence(command, round->lease, round->fence);
+    add_mode(command, round->lease);
+}
+
 /* The semaphore's number of slots, 0 for a lock, and the requested slots; without any minus the number that is wanted. */
 static void add_wanted(struct rl_command *command, const struct rl_lease *lease)
 {
@@ -130,10 +138,7 @@ static void set(struct rl_command *command, const struct rl_round *round, bool g
 static void grant(struct rl_command *command, const struct rl_round *round, bool use_eval)
 {
     call(command, RL_SCRIPT_GRANT, use_eval, round->lease);
-    add(command, rl_lease_value(round->lease));
-    add_ttl(command, round);
-    add_fence(command, round->lease, round->fence);
-    add_mode(command, round->lease);
+    add_terms(command, round);
     add_wanted(command, round->lease);
     rl_command_add_text(command, round->waits ? "1" : "0");
 }
@@ -141,12 +146,10 @@ static void grant(struct rl_command *command, const struct rl_round *round, bool
 /* The waiter's name in the queues: the client's channel; for several resources a hash of them; for readers " r". */
 static const char *waiter_name_as(struct waiter_name *name, const struct rl_lease *lease, bool shared)
 {
-    const char *readers = shared ? " r" : "";
+    char set[sizeof " 00000000"] = "";
     if (rl_lease_resources(lease) > 1)
-        snprintf(name->text, sizeof name->text, "%s %08x%s", lease->locks->nodes->channel, rl_lease_set(lease),
-                 readers);
-    else
-        snprintf(name->text, sizeof name->text, "%s%s", lease->locks->nodes->channel, readers);
+        snprintf(set, sizeof set, " %08x", rl_lease_set(lease));
+    snprintf(name->text, sizeof name->text, "%s%s%s", lease->locks->nodes->channel, set, shared ? " r" : "");
     return name->text;
 }
 
@@ -221,10 +224,7 @@ static void wait(struct rl_command *command, const struct rl_round *round, bool 
     rl_command_add_text(command, waiter_name(&name, round->lease));
     rl_command_add_number(command, round->ticket);
     rl_command_add_text(command, round->command == RL_COMMAND_TAKE ? "take" : "enqueue");
-    add(command, rl_lease_value(round->lease));
-    add_ttl(command, round);
-    add_fence(command, round->lease, round->fence);
-    add_mode(command, round->lease);
+    add_terms(command, round);
     add_wanted(command, round->lease);
     rl_command_add_text(command, subscribed ? "1" : "0");
     add_offer(command, round, subscribed);
@@ -265,10 +265,7 @@ static void add_others(struct rl_command *command, struct rl_fanout *const *memb
     for (unsigned i = 0; i < count; i++) {
         const struct rl_round *round = round_of(member[i]);
         rl_command_add_number(command, round->lease->key_count);
-        add(command, rl_lease_value(round->lease));
-        add_ttl(command, round);
-        add_fence(command, round->lease, round->fence);
-        add_mode(command, round->lease);
+        add_terms(command, round);
     }
 }
 

@@ -39,15 +39,9 @@ void rl_vote_count(struct rl_round *round, unsigned node, struct rl_vote vote, q
     rl_round_step(round, &event);
 }
 
-/* An extension that is won waits for no node; but the nodes that lack the lock are healed when every node is counted. */
-static bool finds_absent(const struct rl_round *round)
-{
-    return round->rules.terms.kind == QUORUM_EXTEND && round->rules.verdict == QUORUM_WON;
-}
-
 void rl_vote_count_overdue(struct rl_round *round, const struct rl_node *node, quorum_time now)
 {
-    if (quorum_round_over(&round->rules) && !finds_absent(round))
+    if (quorum_round_over(&round->rules) && !quorum_round_finds_absent(&round->rules))
         return;
     assert(round->request[node->index].overdue);
     rl_round_note(round, node->index, "no reply within %llu ms",
@@ -223,7 +217,7 @@ void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, cons
         rl_vote_count_overdue(round, node, answer->now);
     } else if (answer->kind == RL_ANSWER_REPLY) {
         take_reply(round, request, answer);
-    } else if (!quorum_round_over(&round->rules) || finds_absent(round)) {
+    } else if (!quorum_round_over(&round->rules) || quorum_round_finds_absent(&round->rules)) {
         if (rl_round_heals(round))
             rl_lease_note_healed(round->lease, node->index, false);
         rl_round_note(round, node->index, "%s",

@@ -293,7 +293,7 @@ TEST(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next
         .client = scene.client, .call = REDLOCK_CALL_OPTIONS_INIT, .caller = {.due = QUORUM_NEVER}};
     begun_count = cancelled = 0;
     for (unsigned i = 0; i < 3; i++) /* the close cancels the newest first */
-        ck_assert_status(rl_operation_start(&type, &arguments, callback), REDLOCK_OK);
+        ck_assert_status(rl_operation_start(&type, &arguments, callback, NULL), REDLOCK_OK);
     struct redlock_client *client = scene.client;
     ck_assert_status(redlock_close_async(&scene.client, NULL, NULL, NULL), REDLOCK_OK);
     ck_assert_ptr_null(client->operations.first);

@@ -144,6 +144,8 @@ TEST_ROWS(owner, lock_is_reentered_by_its_resources_alone, ROWS(others))
     int status = redlock_acquire(scene.client, "b", SCENE_WITH(.also = &(redlock_name){"dd", 0}, .also_count = 1),
                                  &first, &result);
     ck_assert_status(status, REDLOCK_OK);
+    ck_assert_int_ge(result.validity_ms, redlock_validity_ms(first)); /* less is left now */
+    ck_assert_int_gt(redlock_validity_ms(first), 0);
     status =
         redlock_acquire(scene.client, others[_i].resource,
                         SCENE_WITH(.also = others[_i].also, .also_count = others[_i].also_count), &second, &result);

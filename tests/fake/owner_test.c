@@ -112,6 +112,8 @@ TEST_ROWS(owner, reentry_option_selects_the_owner, ROWS(reentries))
     ck_assert_status(status, reentries[_i].status == REDLOCK_INVALID ? REDLOCK_INVALID : REDLOCK_OK);
     ck_assert_status(redlock_acquire(scene.client, "stock", options, &second, &result), reentries[_i].status);
     ck_assert_has(redlock_result_text(&result), reentries[_i].words);
+    redlock_lock_set_user_data(first, &scene);
+    ck_assert_ptr_null(redlock_lock_user_data(second)); /* each handle has its own */
     release(&second);
     if (reentries[_i].status == REDLOCK_OK)
         ck_assert_has(redlock_result_text(&result), "still held by its owner: hold count 1");

@@ -474,6 +474,8 @@ TEST(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one)
     scene_attach();
     hold_one(REDLOCK_WAIT_MS(SCENE_SOON_MS));
     const char *token = redlock_lock_token(held.lock);
+    make_all_due();
+    scene_until(scene_statistics().renewed == 1);
     scene_add_rule(0, 3, &(struct fake_rule){.command = "EVALSHA", .argument = token, .hold = true, .count = 1});
     scene_add_rule(
         0, 5,
@@ -483,7 +485,7 @@ TEST(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one)
         scene_until(scene_statistics().renewals_failed >= failed);
     }
     scene_each(0, 3, fake_server_release);
-    scene_until(scene_statistics().renewed == 1);
+    scene_until(scene_statistics().renewed == 2);
     ck_assert_status(renewal_status(), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(failure.refused, 2);
 }

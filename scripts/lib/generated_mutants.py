@@ -7,7 +7,7 @@ that of the original changes nothing.
 
 The tests are those that ctest lists, and link the file. Each runs once without a mutant, alone (TEST_ONLY, tests/support/test.h), so that gcov can say
 which lines it reaches; the counters and the test's time stay in the build's directory 'reached' until its program is built anew. A mutant is judged by
-the tests that reach its line, the quicker ones and those that caught other mutants of the file first. A failure counts only if it repeats, and if the
+the tests that reach its line, the quicker ones, those of its name and those that caught other mutants first. A failure counts only if it repeats, and if the
 test still passes without the mutant.
 """
 import argparse
@@ -207,14 +207,19 @@ def reached(file, known={}):
 
 
 def tests_for(file, line):
-    """Those that reach the line; of a table, and in cli/, where a child that ends by a signal leaves no counters, those that reach the file."""
+    """Those that reach the line, or of a table the file; and which of both. If none reaches the line: those that reach the file, because a child that
+    ends by a signal or by _exit() leaves no counters."""
     known = reached(file)
     start = max((start for start, end in known.functions if start <= line <= end), default=None)
     at = start and max((each for each in known.lines if start <= each <= line), default=start)
-    found = [test for test, lines in known.tests.items() if lines and (not at or at in lines)]
-    if not found and file.startswith('cli/'):
-        found = [test for test, lines in known.tests.items() if lines]
-    return sorted(found, key=lambda test: (0.2 + test.seconds) / (1 + catches[test.name] + 4 * catches[file, test.name]))
+    of_file = [test for test, lines in known.tests.items() if lines]
+    of_line = [test for test in of_file if not at or at in known.tests[test]]
+    stem = os.path.basename(file)[:-2]
+
+    def cost(test):
+        return (0.2 + test.seconds) / (1 + catches[test.name] + 4 * catches[file, test.name] + 4 * (stem in test.name.split('.')[0]))
+
+    return sorted(of_line or of_file, key=cost), 'the line' if of_line else 'the file alone'
 
 
 def object_of(file):
@@ -305,13 +310,11 @@ def judge(file, line, new, directory, equivalent):
         return f'equivalent: {equivalent}'
     if file.startswith('cli/') and not link('cli/redlock', file, mutant, directory):
         return 'no object'
-    judges, left, programs = tests_for(file, line), options.seconds or float('inf'), {}
-    if not judges:
-        return 'survived: no test reaches the line'
+    (judges, what), left, programs = tests_for(file, line), options.seconds or float('inf'), {}
     for test in judges:
         left -= test.seconds
         if left < 0:
-            return f'survived: {judges.index(test)} of the {len(judges)} tests that reach it'
+            return f'survived: {judges.index(test)} of the {len(judges)} tests that reach {what}'
         if test.target not in programs:
             at_command = file.startswith('cli/') and 'servers' in test.labels
             programs[test.target] = in_build(test.target) if at_command else link(test.target, file, mutant, directory)
@@ -320,7 +323,7 @@ def judge(file, line, new, directory, equivalent):
         if fails(test, programs[test.target], directory):
             catches.update([test.name, (file, test.name)])
             return f'caught by {test.name}'
-    return f'survived: all {len(judges)} tests that reach it'
+    return f'survived: all {len(judges)} tests that reach {what}'
 
 
 def judge_apart(candidate):

@@ -65,9 +65,9 @@ static void await_everywhere(struct face *face, uint64_t token)
 
 /* --- Properties of a token --- */
 
-REAL_CASE(token, real_bare_case, begin);
-REAL_CASE(clocks, real_bare_case, begin);
-REAL_CASE(life, real_bare_case, begin);
+REAL_CASE(token, real_common_case, begin);
+REAL_CASE(clocks, real_common_case, begin);
+REAL_CASE(life, real_common_case, begin);
 
 TEST(token, every_node_keeps_the_token_for_fence_ttl)
 {
@@ -150,26 +150,6 @@ TEST(life, extension_and_release_send_the_token_again)
     ck_assert_uint_eq(redlock_lock_fence(again), redlock_lock_fence(lock));
     held_release(face, &again);
     held_release(face, &lock);
-}
-
-TEST(life, renewal_and_healing_send_the_token_again)
-{
-    enum { SHORT_MS = 3000 }; /* a busy machine may delay a renewal, but not by most of this ttl */
-    redlock_options options = held_options(SHORT_MS, 0);
-    options.max_ttl_ms = 60000;
-    struct face *face = held_open_trusted(_i, NULL, &options);
-    redlock_lock *lock = take(face);
-    uint64_t token = redlock_lock_fence(lock);
-    await_everywhere(face, token);
-    cluster_integer(cluster, 0, "DEL", RECORD, NULL); /* a renewal writes the record again */
-    cluster_flush(cluster, 1);                        /* healing writes key and record again */
-    cluster_restart(cluster, 2);
-    await_everywhere(face, token);
-    held_everywhere(face, KEY, lock);
-    face_idle(face, 3 * SHORT_MS / 2);
-    ck_assert_int_gt(redlock_validity_ms(lock), 0);
-    held_release(face, &lock);
-    ck_assert_uint_gt(draw(face), token);
 }
 
 static const struct {

@@ -550,7 +550,7 @@ static uint64_t rotate(int i)
 /* On a busy machine a rival may miss some of its turns. */
 TEST_LONG_ROWS(turns, holders_that_acquire_again_at_once_rotate, ROWS(rotations))
 {
-    unsigned most = rotations[_i].terms / 3 > 2 * RIVALS ? rotations[_i].terms / 3 : 2 * RIVALS;
+    unsigned most = rotations[_i].terms / 3 > RIVALS ? rotations[_i].terms / 3 : RIVALS + 1;
     uint64_t gap = least_of_some(rotate, _i, most + 1);
     ck_assert_msg(gap <= most, "%s: one waited for %u terms of the others", rotations[_i].name, (unsigned)gap);
 }
@@ -774,11 +774,11 @@ static void flood_end(struct flood *flooded)
     bytes_free(&flooded->commands);
 }
 
-/* Returns by how much the latest of some waits outlasted its time, except for what the machine was late. */
+/* Returns by how much each of some waits outlasted its time at least: a busy machine delays some of them, a fault all. */
 static uint64_t outlast_beside_a_flood(int i)
 {
     enum { WAIT_MS = 1000 };
-    double worst_ms = 0;
+    double least_ms = WAIT_MS;
     struct flood flooded;
     struct waiter waiter;
     held_close_all();
@@ -806,15 +806,15 @@ static uint64_t outlast_beside_a_flood(int i)
         int status = redlock_acquire(face_client(waiting), KEY, REDLOCK_WAIT_MS(WAIT_MS), &none, &result);
         double late_ms = (double)(test_now_ns() - began) / MS - WAIT_MS - lateness_end_ms();
         real_status(status, REDLOCK_TIMED_OUT, &result);
-        worst_ms = late_ms > worst_ms ? late_ms : worst_ms;
+        least_ms = late_ms < least_ms ? late_ms : least_ms;
     }
     release_it(lock);
     flood_end(&flooded);
-    printf("flood %d: %llu MiB, memory %zu KiB above the start, waits %.1f ms late\n", i,
-           (unsigned long long)flooded.sent / MIB, (flooded.most_memory - before) / 1024, worst_ms);
+    printf("flood %d: %llu MiB, memory %zu KiB above the start, waits at least %.1f ms late\n", i,
+           (unsigned long long)flooded.sent / MIB, (flooded.most_memory - before) / 1024, least_ms);
     ck_assert(i > 0 || held_statistics(waiting).messages_dropped > 10000); /* they arrive */
     ck_assert_uint_lt(flooded.most_memory, before + MOST_MEMORY);
-    return (uint64_t)(worst_ms * MS);
+    return least_ms > 0 ? (uint64_t)(least_ms * MS) : 0;
 }
 
 /* A node that floods the client with messages costs it neither memory, nor deadlines, nor locks on the other four. */

@@ -10,24 +10,6 @@
 /* A shorter delay between sending and writing does not matter beside the shortest timeouts. */
 #define LATE_WRITE (5 * QUORUM_MILLISECOND)
 
-void rl_requests_append(struct rl_requests *queue, struct rl_request *request)
-{
-    request->next = NULL;
-    *(queue->first ? &queue->last->next : &queue->first) = request;
-    queue->last = request;
-    queue->count++;
-}
-
-struct rl_request *rl_requests_take(struct rl_requests *queue)
-{
-    struct rl_request *request = queue->first;
-    assert(request && queue->count > 0);
-    queue->first = request->next;
-    queue->count--;
-    assert((queue->first == NULL) == (queue->count == 0));
-    return request;
-}
-
 void rl_request_answer(struct rl_request *request, struct rl_node *node, enum rl_answer_kind kind, quorum_time now,
                        const redisReply *reply)
 {

@@ -7,6 +7,7 @@
 #ifndef RL_FLIGHT_H
 #define RL_FLIGHT_H
 
+#include <assert.h>
 #include <stdbool.h>
 
 #include "quorum/deadline.h"
@@ -56,8 +57,24 @@ struct rl_flight {
     void (*granted)(struct rl_node *node, struct rl_request *request);
 };
 
-void rl_requests_append(struct rl_requests *queue, struct rl_request *request);
-struct rl_request *rl_requests_take(struct rl_requests *queue);
+static inline void rl_requests_append(struct rl_requests *queue, struct rl_request *request)
+{
+    request->next = NULL;
+    *(queue->first ? &queue->last->next : &queue->first) = request;
+    queue->last = request;
+    queue->count++;
+}
+
+static inline struct rl_request *rl_requests_take(struct rl_requests *queue)
+{
+    struct rl_request *request = queue->first;
+    assert(request && queue->count > 0);
+    queue->first = request->next;
+    queue->count--;
+    assert((queue->first == NULL) == (queue->count == 0));
+    return request;
+}
+
 void rl_request_note_latency(struct rl_request *request, quorum_time now);
 void rl_request_answer(struct rl_request *request, struct rl_node *node, enum rl_answer_kind kind, quorum_time now,
                        const redisReply *reply);

@@ -16,12 +16,12 @@
 
 /* ------------------------------------------------------------------------------------------------------------ fitness */
 
-const char *rl_guard_unfit(const struct rl_node *node)
+const char *rl_guard_explain_unfit(const struct rl_node *node)
 {
     uint32_t finding = rl_finding_first(node->findings & REDLOCK_FINDINGS_UNFIT);
     if (finding & (REDLOCK_FINDING_TOO_OLD | REDLOCK_FINDING_HIDDEN))
         return node->server.unfit;
-    return finding ? redlock_finding_text(finding) : NULL;
+    return redlock_finding_text(finding);
 }
 
 bool rl_guard_unfit_is_permanent(const struct rl_node *node)

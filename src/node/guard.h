@@ -74,7 +74,11 @@ bool rl_guard_evicts(const struct rl_node *node);
 void rl_guard_find(struct rl_node *node, uint32_t finding, bool found);
 
 /* Why the node's vote does not count although it replies; NULL: it counts. */
-const char *rl_guard_unfit(const struct rl_node *node);
+const char *rl_guard_explain_unfit(const struct rl_node *node);
+static inline const char *rl_guard_unfit(const struct rl_node *node)
+{
+    return node->findings & REDLOCK_FINDINGS_UNFIT ? rl_guard_explain_unfit(node) : NULL;
+}
 
 /* The node is unfit until an operator acts. A replica that the witnesses name is not: it was the master until a moment ago,
  * or is promoted now, and their next replies may name another server. */

@@ -228,13 +228,6 @@ bool quorum_waiting_sees_changes(const struct quorum_waiting *waiting)
     return waiting->changed != 0;
 }
 
-static quorum_time next_look(const struct quorum_waiting *waiting, quorum_time now)
-{
-    if (!waiting->watching)
-        return quorum_time_add(now, waiting->pause);
-    return quorum_waiting_poll_at(waiting, now, quorum_time_add(now, pause_behind_holder(waiting, now)));
-}
-
 /* The nodes without a foreign holder are no majority: no release of ours will say when that ends. */
 static void plan_look(struct quorum_waiting *waiting, quorum_time now)
 {
@@ -252,7 +245,9 @@ static void plan_look(struct quorum_waiting *waiting, quorum_time now)
         waiting->pause = terms->watch;
     else if (quorum_time_since(waiting->changed_at, now) >= waiting->pause)
         waiting->pause = waiting->pause < terms->refresh / 2 ? 2 * waiting->pause : terms->refresh;
-    waiting->look_at = next_look(waiting, now);
+    waiting->look_at = quorum_time_add(now, waiting->watching ? pause_behind_holder(waiting, now) : waiting->pause);
+    if (waiting->watching)
+        waiting->look_at = quorum_waiting_poll_at(waiting, now, waiting->look_at);
     report_subscriptions(waiting, now);
 }
 

@@ -76,17 +76,6 @@ static void adopt_begin(struct adopt *adopt, const redlock_acquire_options *opti
         rl_operation_complete(operation, status);
 }
 
-static int adopt_check(redlock_client *client, const char *resource, size_t *size, const char *text, char *bytes,
-                       struct rl_text *token, redlock_result *why)
-{
-    int status = rl_lock_name_check(resource, size, &client->core.options, why);
-    if (!status)
-        status = rl_token_read(text, bytes, &token->size, why);
-    if (!status && rl_leases_find_token(&client->locks, resource, *size, *token))
-        status = rl_result_fail(why, REDLOCK_INVALID, HAS_HANDLE);
-    return status;
-}
-
 static void adopt_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct adopt *adopt = (struct adopt *)operation;
@@ -107,7 +96,11 @@ static void adopt_start(struct rl_operation *operation, const struct rl_argument
     if (!status && options.shared)
         status = rl_result_fail(&why, REDLOCK_INVALID, "a shared lock cannot be adopted");
     if (!status)
-        status = adopt_check(client, arguments->resource, &size, arguments->token, bytes, &token, &why);
+        status = rl_lock_name_check(arguments->resource, &size, &client->core.options, &why);
+    if (!status)
+        status = rl_token_read(arguments->token, bytes, &token.size, &why);
+    if (!status && rl_leases_find_token(&client->locks, arguments->resource, size, token))
+        status = rl_result_fail(&why, REDLOCK_INVALID, HAS_HANDLE);
     if (status) {
         rl_operation_refuse(operation, &why);
         return;

@@ -90,13 +90,6 @@ void rl_leases_remove(struct rl_lease *lease)
 
 /* --------------------------------------------------------------------------------------------- due and lacking leases */
 
-/* How long a renewal may wait for others: a hundredth of the ttl, the default allowance for drift, up to 20 ms. */
-static quorum_duration patience(const struct rl_lease *lease)
-{
-    quorum_duration share = lease->rules.terms.ttl / 100, most = 20 * QUORUM_MILLISECOND;
-    return share < most ? share : most;
-}
-
 void rl_leases_renew(struct rl_lease *lease)
 {
     assert(lease->links.listed && !lease->rules.loss);
@@ -109,7 +102,10 @@ void rl_leases_renew(struct rl_lease *lease)
     *(leases->due ? &leases->due_last->links.next_due : &leases->due) = rl_lease_ref(lease);
     leases->due_last = lease;
     leases->due_count++;
-    quorum_time latest = quorum_time_add(rl_now(), lease->rules.failures ? 0 : patience(lease));
+    /* How long it may wait for others: a hundredth of the ttl, the default allowance for drift, up to 20 ms. */
+    quorum_duration share = lease->rules.terms.ttl / 100, most = 20 * QUORUM_MILLISECOND;
+    quorum_duration patience = share < most ? share : most;
+    quorum_time latest = quorum_time_add(rl_now(), lease->rules.failures ? 0 : patience);
     if (!locks->renewal_timer.set || locks->renewal_timer.due > latest)
         rl_timer_set(&locks->core->timers, &locks->renewal_timer, latest);
 }

@@ -651,8 +651,9 @@ static void handover_count(struct rl_queue *queue, struct rl_node *node, const s
     assert(queue->first && queue->first->handed);
     struct rl_round *offer = queue->offer;
     rl_fanout_ref(&offer->fanout);
+    const struct quorum_event grant = {.type = QUORUM_HANDED, .now = now, .node = node->index, .since = handed->since};
     if (handed->since <= now && handover_counts(node, handed, now))
-        rl_round_handed(offer, node, handed->since, now);
+        rl_round_step(offer, &grant);
     if (offer->rules.verdict == QUORUM_WON) {
         queue->first->handed(queue->first, offer);
     } else {

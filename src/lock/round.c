@@ -372,13 +372,6 @@ void rl_round_begin(struct rl_round *round)
     rl_fanout_unref(&round->fanout);
 }
 
-void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now)
-{
-    assert(rl_round_is_grant(round) && since <= now);
-    const struct quorum_event event = {.type = QUORUM_HANDED, .now = now, .node = node->index, .since = since};
-    rl_round_step(round, &event);
-}
-
 /* The result of a round that waited for its turn shows which nodes could not have had the request. */
 static void count_unusable_ones(struct rl_round *round, quorum_time now)
 {

@@ -68,9 +68,6 @@ void rl_round_start(struct rl_round *round);
 /* Begins the waiting rounds, in order, until the nodes are crowded. Call it once a turn. */
 void rl_rounds_admit(struct rl_locks *locks);
 
-/* A node has handed the lock over to this round's lease, at some time after `since`. May decide the round. */
-void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now);
-
 /* Ends the round now, with an undo where needed. Does not call decided(). */
 void rl_round_cancel(struct rl_round *round);
 
@@ -102,7 +99,7 @@ void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node);
 /* Sets the result's outcomes per node and their counts. */
 void rl_round_fill(const struct rl_round *round, redlock_result *result);
 
-/* For vote.c and undo.c, which handle the answers: */
+/* For vote.c and undo.c, which handle the answers, and for hand-overs: */
 
 /* Passes an event to the rules and executes their actions. */
 void rl_round_step(struct rl_round *round, const struct quorum_event *event);

@@ -217,4 +217,22 @@ TEST_ROWS(foreign, keys_of_other_programs_are_held_and_never_changed, ROWS(forei
     }
 }
 
+/* A fencing record that another program has changed meanwhile: the holder keeps and releases its lock. */
+TEST(foreign, record_that_is_no_number_costs_no_lock)
+{
+    struct face *face = clients_open(_i);
+    redlock_lock *lock = held_acquire(face, KEY, REAL_WITH(.fence = 1));
+    for (size_t node = 0; node < HELD_NODES; node++)
+        cluster_command(cluster, node, NULL, 0, "SET", KEY ":redlock:fence", "text", NULL);
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
+    held_release(face, &lock);
+    clients_await(face, "EXISTS", KEY, 0, 0);
+    for (size_t node = 0; node < HELD_NODES; node++) {
+        char value[64] = "";
+        ck_assert(cluster_command(cluster, node, value, sizeof value, "GET", KEY ":redlock:fence", NULL));
+        ck_assert_str_eq(value, "text");
+        cluster_integer(cluster, node, "DEL", KEY ":redlock:fence", NULL);
+    }
+}
+
 REAL_FAULTS_PROGRAM("shared")

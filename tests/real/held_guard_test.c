@@ -86,6 +86,16 @@ TEST(quarantine, trust_ends_the_quarantine_for_every_client)
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
 }
 
+static const char *first_of(size_t nodes)
+{
+    static char list[1024];
+    list[0] = '\0';
+    for (size_t i = 0; i < nodes; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? "," : "",
+                 cluster_address(cluster, i));
+    return list;
+}
+
 static bool has_replica(void)
 {
     char reply[2048];
@@ -100,10 +110,7 @@ TEST(quarantine, replica_that_connects_costs_no_quarantine)
     real_cluster(HELD_NODES + 1, NULL);
     char port[8], reply[256];
     options.max_ttl_ms = LONG_MAX_TTL_MS;
-    char *nodes = fixture_text("%s", cluster_nodes_string(cluster));
-    *strrchr(nodes, ',') = '\0'; /* all but the replica */
-    struct face *face = held_open_trusted(_i, nodes, &options);
-    free(nodes);
+    struct face *face = held_open_trusted(_i, first_of(HELD_NODES), &options);
     snprintf(port, sizeof port, "%u", cluster_port(cluster, 0));
     ck_assert(cluster_command(cluster, HELD_NODES, reply, sizeof reply, "REPLICAOF", "127.0.0.1", port, NULL));
     real_until(NULL, has_replica());
@@ -211,9 +218,9 @@ TEST(others, the_larger_max_ttl_counts)
     use(scene.face); /* only a warning: their votes count */
 }
 
-static void assert_unfit(struct face *face, const char *word)
+static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
 {
-    for (uint32_t i = 0; i < HELD_NODES; i++) {
+    for (uint32_t i = 0; i < nodes; i++) {
         redlock_node_status status = held_node_status(face, i);
         ck_assert_uint_eq(status.usable, 0);
         ck_assert_msg(strstr(status.objection, word) != NULL, "objection: %s", status.objection);
@@ -233,7 +240,7 @@ TEST(others, another_deployment_is_refused_until_it_is_trusted)
     options.deployment = "another";
     struct face *other = held_open(_i, NULL, &options);
     ck_assert(has_finding(other, REDLOCK_FINDING_OTHER_DEPLOYMENT));
-    assert_unfit(other, "deployment");
+    assert_unfit(other, HELD_NODES, "deployment");
     read_marker(0, after);
     ck_assert_str_eq(before, after);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
@@ -245,6 +252,31 @@ TEST(others, another_deployment_is_refused_until_it_is_trusted)
     held_close(other);
     face_release(scene.face, &scene.lock, &result);
     face_close(&scene.face, &result);
+}
+
+static const size_t numbers[][2] = {{3, 5}, {5, 3}};
+
+/* The number of nodes changes while all clients are stopped. redlock_trust() takes the nodes over, so the operator does
+ * not have to delete a marker. */
+TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROWS(numbers))
+{
+    real_cluster(HELD_NODES, NULL);
+    options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
+    struct face *face = held_open_trusted(_i, first_of(numbers[_i][0]), &options);
+    use(face);
+    held_close(face);
+    options.max_ttl_ms = LONG_MAX_TTL_MS;
+    face = held_open(_i, first_of(numbers[_i][1]), &options);
+    ck_assert(held_node_status(face, 0).findings & REDLOCK_FINDING_OTHER_DEPLOYMENT);
+    assert_unfit(face, 3, "number of nodes");
+    uint64_t before = test_now_ns();
+    held_trust(face);
+    ck_assert(face_wait_all_ready(face)); /* without a quarantine */
+    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
+        ck_assert_uint_eq(held_node_status(face, i).findings, 0);
+    use(face);
+    ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
+    ck_assert_int_eq(marked_max_ttl(), LONG_MAX_TTL_MS);
 }
 
 REAL_FAULTS_PROGRAM("held_guard")

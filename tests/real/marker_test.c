@@ -1,5 +1,5 @@
-/* Marker keys whose content is no marker: binary, huge, of another type, of a newer version. tests/rules/marker_test.c
- * has impossible words and numbers. The node has no vote, the finding gives the reason, and the client leaves the key unchanged and keeps
+/* Marker keys whose content is no marker: binary, huge, of another type, of a newer version, with impossible
+ * numbers. The node has no vote, the finding gives the reason, and the client leaves the key unchanged and keeps
  * reading it. */
 #include "real/held.h"
 
@@ -22,6 +22,11 @@ static const struct {
     {"a list", "redis.call('RPUSH', KEYS[1], 'value')"},
     {"a sorted set, as readers have", "redis.call('ZADD', KEYS[1], 9999999999999, 'token')"},
     {"a newer version's", SET "'3 ab 0 0 0 1 1 2000 3 new ab default')"},
+    {"a word short", SET "'2 ab 0 0 0 1 1 2000 3 new default')"},
+    {"a line too long", SET "'2 ab 0 0 0 1 1 2000 3 new ab default\\n')"},
+    {"max_ttl beyond all numbers", SET "'2 ab 0 0 0 1 1 ' .. string.rep('9', 30) .. ' 3 new ab default')"},
+    {"number of nodes beyond all numbers", SET "'2 ab 0 0 0 1 1 2000 ' .. string.rep('9', 30) .. ' new ab default')"},
+    {"since beyond all numbers", SET "'2 ab 0 0 0 ' .. string.rep('9', 30) .. ' 1 2000 4 new ab default')"},
 };
 
 /* Runs the script with the marker key. */

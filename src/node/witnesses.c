@@ -15,6 +15,9 @@
 
 #define ASK_EVERY (QUORUM_CONFIRMED_LASTS / 2)
 
+/* What a witness said last is shown for longer than it counts: a reply that is late once is no silence. */
+#define SHOWN (2 * QUORUM_CONFIRMED_LASTS)
+
 /* What a witness is asked. The epoch comes ahead of the address: a failover between them shows the new master with the
  * old epoch, which no majority confirms. */
 enum request { AUTH, NODES, MYID, MASTER, ADDRESS, REQUESTS };
@@ -102,7 +105,7 @@ void rl_witnesses_describe(const struct rl_witnesses *witnesses, quorum_time now
     for (unsigned i = 0; i < witnesses->rules.count && used < size; i++) {
         const struct rl_witness *witness = &witnesses->witness[i];
         const struct quorum_witness *says = &witnesses->rules.witness[i];
-        bool current = says->sent && quorum_time_since(says->sent, now) < QUORUM_CONFIRMED_LASTS;
+        bool current = says->sent && quorum_time_since(says->sent, now) < SHOWN;
         used += (size_t)snprintf(text + used, size - used, "%s%s: ", i ? "; " : "", witness->address.name);
         if (used >= size)
             return;
@@ -123,9 +126,10 @@ bool rl_witnesses_may_confirm(const struct rl_witnesses *witnesses, quorum_time 
 {
     uint32_t pending = 0;
     for (unsigned i = 0; i < witnesses->rules.count; i++) {
-        enum rl_witness_state state = witnesses->witness[i].state;
+        const struct rl_witness *witness = &witnesses->witness[i];
+        bool replies = !witness->attempts.error[0]; /* to its last requests; otherwise no reply is on the way */
         bool old = quorum_time_since(witnesses->rules.witness[i].sent, now) >= QUORUM_CONFIRMED_LASTS;
-        if (old && (state == RL_WITNESS_ASKED || state == RL_WITNESS_RESTING))
+        if (old && replies && (witness->state == RL_WITNESS_ASKED || witness->state == RL_WITNESS_RESTING))
             pending |= UINT32_C(1) << i;
     }
     return witnesses->master[0] && quorum_witnesses_may_confirm(&witnesses->rules, witnesses->master, pending, now);

@@ -296,7 +296,7 @@ TEST(releases, node_that_comes_back_keeps_a_lock_for_the_rest)
 {
     scene_attach();
     ck_assert_status(scene_acquire(&late, scene_name(0), SCENE_WITH(.at_least_ms = AT_LEAST_MS)), REDLOCK_OK);
-    scene_assert_key(2, 3, scene_name(0), true);
+    scene_until(scene_has_key(2, scene_name(0))); /* the majority may have granted it before */
     scene_cut_off(2, 3);
     ck_assert_status(scene_release(&late, &late.lock), REDLOCK_OK);
     ck_assert_has(redlock_result_text(&late.result), "(at_least_ms)");

@@ -142,7 +142,8 @@ TEST_ROWS(states, scan_that_is_refused_says_why, ROWS(refused_scans))
 {
     fake_server_add_rule(scene.node[2],
                          &(struct fake_rule){.command = "SCAN", .skip = true, .reply = refused_scans[_i].reply});
-    int started = redlock_scan_async(scene.client, 2, NULL, scan_found, NULL, NULL, scene_completed, &answer);
+    int started =
+        redlock_scan_async(scene.client, 2, NULL, scan_found, NULL, NULL, scene_completed, scene_cleared(&answer));
     ck_assert_status(scene_wait(scene_started(&answer, started)), refused_scans[_i].status);
     ck_assert_has(answer.result.node[2].text, refused_scans[_i].text);
     ck_assert_uint_eq(answer.result.refused, 1);

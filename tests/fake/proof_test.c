@@ -71,6 +71,23 @@ TEST(marker, a_node_that_has_become_a_replica_cannot_be_trusted)
     ck_assert_uint_eq(answer.result.refused, 1);
 }
 
+/* The script finds another marker than the client has judged: none. Overwriting it would be news to the other client. */
+TEST(marker, a_marker_that_another_client_has_just_written_stays)
+{
+    char marker[80] = "", written[80];
+    snprintf(written, sizeof written, "2 run%d 0 0 0 0 2 60000 5 trusted 2f default", DECIDER);
+    fake_server_delete_key(scene.node[DECIDER], MARKER);
+    unsigned held =
+        fake_server_add_rule(scene.node[DECIDER], &(struct fake_rule){.command = "GETRANGE", .count = 1, .hold = true});
+    scene_attach_only();
+    scene_until(fake_server_rule_used(scene.node[DECIDER], held) == 1);
+    fake_server_set_key(scene.node[DECIDER], MARKER, written, -1);
+    fake_server_release(scene.node[DECIDER]);
+    scene_until(scene.client->nodes->node[DECIDER].attest.rules.size > 0); /* it has judged a marker */
+    ck_assert(fake_server_get_key(scene.node[DECIDER], MARKER, marker, sizeof marker));
+    ck_assert_str_eq(marker, written);
+}
+
 /* Whether the nodes that granted before the last one was connected may have lost a lock with the longer ttl. */
 static const struct {
     int64_t started_ms; /* their markers, ago; 0: an operator has trusted them */

@@ -88,6 +88,19 @@ TEST(marker, a_marker_that_another_client_has_just_written_stays)
     ck_assert_str_eq(marker, written);
 }
 
+/* The client has not seen it yet, so its request is sent. */
+TEST(marker, an_operators_word_leaves_what_is_no_marker)
+{
+    char marker[80] = "";
+    scene_attach();
+    fake_server_set_key(scene.node[0], MARKER, "another program's", -1);
+    scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 4);
+    ck_assert(fake_server_get_key(scene.node[0], MARKER, marker, sizeof marker));
+    ck_assert_str_eq(marker, "another program's");
+}
+
 /* Whether the nodes that granted before the last one was connected may have lost a lock with the longer ttl. */
 static const struct {
     int64_t started_ms; /* their markers, ago; 0: an operator has trusted them */

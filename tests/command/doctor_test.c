@@ -201,13 +201,14 @@ static const char *start_sentinels(int row, struct fake_server **sentinel, const
     return says;
 }
 
-/* A Sentinel's reply took a second on a busy machine. The doctor has three clients, each with one connection. */
+/* A Sentinel's reply took long on a busy machine, or two had named a master that is down before the third replied. The doctor has
+ * three clients, each with one connection. */
 static bool is_disturbed(struct fake_server *const *sentinel, struct program *program)
 {
     bool again = false;
     for (unsigned i = 0; i < 3; i++)
         again = again || fake_server_accepted(sentinel[i]) > 3;
-    return again || strstr(program_output(program), "no reply within");
+    return again || strstr(program_output(program), "no reply");
 }
 
 TEST_ROWS(no_nodes, sentinels_that_flap_or_name_no_master_are_quoted, ROWS(masters))

@@ -368,7 +368,7 @@ static bool follow(const struct change *change, struct face *face, struct face *
     return true;
 }
 
-/* There and back, and there. */
+/* Over, back, and over again. */
 static void change_masters(int i, const struct change *change, const char *list, const redlock_options *options)
 {
     struct outcome outcome = {0};

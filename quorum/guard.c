@@ -26,13 +26,12 @@ void quorum_guard_init(struct quorum_guard *guard, unsigned nodes, uint32_t drif
 
 static void set_end(const struct quorum_guard *guard, struct quorum_guard_node *node)
 {
-    quorum_duration left =
-        quorum_quarantine(node->since, node->time, quorum_time_add(guard->max_ttl, node->longer), guard->drift_ppm);
+    quorum_duration left = quorum_quarantine(node->since, node->time, guard->max_ttl, guard->drift_ppm);
     node->end = left ? quorum_time_add(node->received, left) : 0;
     quorum_duration young = node->time < node->since
                                 ? QUORUM_SETTLING
                                 : quorum_time_until(quorum_time_add(node->since, QUORUM_SETTLING), node->time);
-    node->settled = node->longer && young ? quorum_time_add(node->received, young) : 0;
+    node->settled = node->changes && young ? quorum_time_add(node->received, young) : 0;
 }
 
 bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl, quorum_time now)
@@ -57,14 +56,6 @@ bool quorum_guard_voids(const struct quorum_guard *guard, quorum_nodes granted, 
     return false;
 }
 
-void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_duration longer)
-{
-    assert(node < guard->nodes);
-    guard->node[node].longer = longer;
-    if (guard->node[node].received)
-        set_end(guard, &guard->node[node]);
-}
-
 void quorum_guard_read(struct quorum_guard *guard, unsigned node, quorum_time since, quorum_time time,
                        quorum_time received)
 {
@@ -80,5 +71,5 @@ bool quorum_guard_counts_held(const struct quorum_guard *guard, unsigned node, b
 {
     const struct quorum_guard_node *judged = &guard->node[node];
     assert(node < guard->nodes);
-    return !judged->longer || (judged->settled <= now && (!adopts || judged->end <= now));
+    return !judged->changes || (judged->settled <= now && (!adopts || judged->end <= now));
 }

@@ -14,8 +14,10 @@
 #include "quorum/time.h"
 #include "quorum/witness.h"
 
-/* For the marker's precision, and for requests in flight when it was written. */
+/* Part of each quarantine. Half of it is for the clients that still count a promoted node's old master (see witness.h);
+ * the rest for the marker's precision, and for requests in flight when it was written. */
 #define QUORUM_GUARD_MARGIN QUORUM_SECOND
+_Static_assert(2 * QUORUM_CONFIRMED_LASTS <= QUORUM_GUARD_MARGIN, "the margin covers the votes of the old master");
 
 /* As `since`: an operator has vouched that no lock can be lost. */
 #define QUORUM_TRUSTED 0
@@ -40,9 +42,10 @@ struct quorum_guard {
         quorum_time since; /* as the marker says; the node's clock */
         quorum_time time;  /* of the reading, by the node's clock */
         quorum_time received;
-        quorum_duration longer; /* than the quarantine of a node whose promotion every client notices at once */
-        quorum_time settled;    /* with `longer`: its votes for held locks count from then on, by this client's clock */
-        quorum_time end;        /* the quarantine's, by this client's clock; 0: none, or nothing read yet */
+        bool changes; /* its master may change: it has witnesses */
+        quorum_time
+            settled;     /* the master that it has now: its votes for held locks count from then on, by this clock */
+        quorum_time end; /* the quarantine's, by this client's clock; 0: none, or nothing read yet */
     } node[QUORUM_NODES_MAX];
 };
 
@@ -58,9 +61,6 @@ bool quorum_guard_learn(struct quorum_guard *guard, quorum_duration max_ttl, quo
 /* Whether grants of these nodes, to a round that sent its first request at `sent`, were counted before the larger max_ttl
  * that puts one of them into quarantine was known. The round must not succeed: another node may complete the majority. */
 bool quorum_guard_voids(const struct quorum_guard *guard, quorum_nodes granted, quorum_time sent, quorum_time now);
-
-/* The node's quarantine is longer: see witness.h. */
-void quorum_guard_lengthen(struct quorum_guard *guard, unsigned node, quorum_duration longer);
 
 /*
  * For how long the votes of a promoted master do not count for held locks either. Until then the old master may count for

@@ -11,9 +11,9 @@
  * Two majorities share a witness, and it says the earlier configuration first. So confirmed configurations follow one
  * another by epoch, for all clients alike: once a later one has been confirmed, an earlier one can count for another
  * QUORUM_CONFIRMED_LASTS at most. A client uses a master only after it was confirmed, and the marker there starts anew with
- * each later epoch: that much longer is its quarantine. How the failover was decided, by votes or by hand, and when the
- * witnesses hear of it does not matter. (Without the epoch, two witnesses could agree on an address for different
- * reasons: one has not heard of two failovers, there and back.)
+ * each later epoch; the margin of its quarantine covers that time. How the failover was decided, by votes or by hand, and
+ * when the witnesses hear of it does not matter. (Without the epoch, two witnesses could agree on an address for
+ * different reasons: one has not heard of two failovers, there and back.)
  *
  * A master of a cluster is no witness of its own slot: it is the one that is replaced.
  */
@@ -27,8 +27,8 @@
 #include "quorum/time.h"
 
 #define QUORUM_WITNESSES_MAX 16
-/* Each new master's quarantine is that much longer. A witness is asked twice as often, so that is also how slow its replies
- * may be: half of it. */
+/* At most half the margin of a quarantine (guard.h). A witness is asked twice as often, so half of it is also how slow its
+ * replies may be. */
 #define QUORUM_CONFIRMED_LASTS (500 * QUORUM_MILLISECOND)
 #define QUORUM_WITNESS_ID_SIZE 41
 #define QUORUM_MASTER_SIZE     272 /* host, a space, and port */

@@ -653,7 +653,7 @@ bool rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     struct rl_text tag = {NULL, 0};
     if (address->cluster && rl_handshake_tag(options, &tag))
         rl_address_tag(node->address, tag.bytes, tag.size);
-    quorum_guard_lengthen(nodes->guard, index, QUORUM_CONFIRMED_LASTS);
+    nodes->guard->node[index].changes = true;
     return rl_witnesses_open(node, quorum_slot(tag.bytes, tag.size), on_judged);
 }
 

@@ -11,7 +11,7 @@
  * Two clients never have the node's vote at once, because of six rules. Each can be turned off, and then they do:
  * MAJORITY a configuration is confirmed by most of the witnesses, not by one (quorum/witness.c, agreed)
  * AGE      their word counts for LASTS ticks (quorum_witnesses_confirmation)
- * LONGER   the quarantine is that much longer than a lock (quorum/guard.c, quorum_guard_lengthen)
+ * LONGER   the quarantine is that much longer than a lock (QUORUM_GUARD_MARGIN in quorum/guard.h)
  * SETTLES  before as much time has passed, a lock is not extended there either (quorum_guard_counts_held); nor kept for at_least_ms
  * EPOCH    they must say the same configuration, not the same server (quorum/witness.c, agreed)
  * TERM     the marker has the configuration: with a later one there is quarantine, though the history is the same (quorum/marker.c, loss)

@@ -254,10 +254,6 @@ try_one() {
     quorum/*.c) object=quorum/CMakeFiles/redlock_quorum.dir/${file##*/}.o ;;
     src/*.c) object=src/CMakeFiles/redlock_core.dir/${file#src/}.o ;;
     cli/*.c) object=tests/command/CMakeFiles/test_cli_$(basename "$file" .c).dir/__/__/$file.o ;;
-    src/core/clock.h)
-      object=src/CMakeFiles/redlock_core.dir/core/clock.c.o
-      sed -e '/#include "src\/core\/clock.h"/{' -e "r $directory/planted" -e d -e '}' "$root/src/core/clock.c" >"$directory/source.c"
-      ;;
     src/node/scripts/*)
       object=src/CMakeFiles/redlock_core.dir/script.c.o
       scripts=("$build"/src/scripts/*.lua)

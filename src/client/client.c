@@ -9,9 +9,7 @@
 #include "src/client/loop_thread.h"
 #include "src/client/options.h"
 #include "src/client/watch.h"
-#include "src/core/clock.h"
 #include "src/core/escape.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/renewal.h"
 

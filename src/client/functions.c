@@ -19,7 +19,6 @@
 #include "src/client/loop_thread.h"
 #include "src/client/options.h"
 #include "src/client/posted.h"
-#include "src/core/clock.h"
 #include "src/core/result.h"
 
 /* A call of an adopt or acquire has its limits in the options of that. */

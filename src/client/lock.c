@@ -3,7 +3,6 @@
 
 #include "src/client/client.h"
 #include "src/client/functions.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/renewal.h"
 

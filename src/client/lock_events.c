@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "src/client/loop_thread.h"
-#include "src/core/memory.h"
+#include "src/core/core.h"
 #include "src/lock/lease.h"
 
 struct rl_lock_events {

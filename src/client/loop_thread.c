@@ -4,7 +4,6 @@
 
 #include "src/client/client.h"
 #include "src/client/options.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 
 /* ---------------------------------------------------------------------------------------------------- loop's thread */

@@ -9,8 +9,6 @@
 #include "src/client/call.h"
 #include "src/client/client.h"
 #include "src/client/options.h"
-#include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/held_by.h"
 #include "src/lock/round_command.h"

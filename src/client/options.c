@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "quorum/validity.h"
+#include "src/core/core.h"
 #include "src/core/escape.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/link/address.h"
 #include "src/lock/names.h"

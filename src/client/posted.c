@@ -8,7 +8,6 @@
 #include "src/client/functions.h"
 #include "src/client/lock_events.h"
 #include "src/client/loop_thread.h"
-#include "src/core/memory.h"
 
 /* A node's result without its text. */
 struct node_result {

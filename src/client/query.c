@@ -3,7 +3,6 @@
 
 #include "src/client/client.h"
 #include "src/core/escape.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 
 /* The script's replies in place of a token: */

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/core/result.h"
 
 static int ready_look(redlock_client *client)

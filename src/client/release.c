@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/core/escape.h"
 #include "src/core/result.h"
 

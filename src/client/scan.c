@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/core/escape.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/round_command.h"
 #include "src/node/fanout.h"

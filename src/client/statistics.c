@@ -6,7 +6,6 @@
 
 #include "src/client/client.h"
 #include "src/client/functions.h"
-#include "src/core/clock.h"
 #include "src/core/escape.h"
 #include "src/core/histogram.h"
 #include "src/node/guard.h"

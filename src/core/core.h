@@ -11,12 +11,56 @@
 #include <ev.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "redlock/redlock.h"
 #include "src/core/process.h"
-#include "src/core/random.h"
 #include "src/core/timer.h"
 #include "src/core/wakeup.h"
+
+/* Bytes of another owner, without a NUL. */
+struct rl_text {
+    const char *bytes;
+    size_t size;
+};
+
+/* It has exactly these characters. */
+bool rl_text_is(struct rl_text text, const char *characters);
+
+/* The user's allocator if it is set, otherwise malloc(3)'s. */
+redlock_allocator rl_memory_allocator(const redlock_allocator *given);
+
+/* Zeroed memory, or NULL. */
+void *rl_allocate(const redlock_allocator *allocator, size_t size);
+
+void rl_free(const redlock_allocator *allocator, void *memory);
+
+/* A copy of size bytes, followed by a NUL; or NULL. */
+char *rl_copy(const redlock_allocator *allocator, const char *bytes, size_t size);
+
+/* FNV-1a: a hash of these bytes behind those of `before`. Not for bytes that an attacker chooses. */
+#define RL_HASH_OF_NOTHING UINT64_C(14695981039346656037)
+uint64_t rl_hash(uint64_t before, const char *bytes, size_t size);
+
+/* Overwrites a secret. The compiler does not optimize this away. */
+void rl_wipe(void *memory, size_t size);
+
+/* Random bits from getrandom(2), read in blocks, so that a token costs a fraction of a system call. */
+#define RL_RANDOM_TOKEN_SIZE 41 /* digits and a NUL */
+
+struct rl_random {
+    unsigned char block[512];
+    size_t left; /* unused bytes, at the end of the block */
+};
+
+/* Never blocks. false: the system has no random bits yet (early boot). */
+bool rl_random_bytes(struct rl_random *random, void *bytes, size_t size);
+
+/* For jitter only: returns 0, which means no jitter, if the system has no random bits. */
+uint64_t rl_random_u64(struct rl_random *random);
+
+/* A new token: 160 random bits in hexadecimal. false: as above. */
+bool rl_random_token(struct rl_random *random, char token[RL_RANDOM_TOKEN_SIZE]);
 
 struct rl_core {
     redlock_allocator allocator;

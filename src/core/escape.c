@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/core/random.h"
+#include "src/core/core.h"
 #include "src/core/result.h"
 
 #define EMPTY_TOKEN "(empty)"

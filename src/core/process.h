@@ -1,12 +1,13 @@
 /*
  * Who calls: the process that created a client, whose forked children have the client's memory but not its connections;
- * the calling thread, and its protection from pthread_cancel(3); and the owner of a lock, whose acquires alone re-enter
- * it (see "Re-entrancy" in docs/design.md).
+ * the calling thread, and its protection from pthread_cancel(3) and SIGPIPE; and the owner of a lock, whose acquires alone
+ * re-enter it (see "Re-entrancy" in docs/design.md).
  */
 #ifndef RL_PROCESS_H
 #define RL_PROCESS_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +35,19 @@ bool rl_thread_start(pthread_t *thread, void *(*run)(void *), void *data);
 /* Defers pthread_cancel(3) of the calling thread until the returned state is restored. */
 int rl_thread_disable_cancel(void);
 void rl_thread_restore_cancel(int state);
+
+/*
+ * hiredis writes to sockets without MSG_NOSIGNAL. The link blocks SIGPIPE for the thread around these writes and consumes
+ * a raised one, so that the process' dispositions and pending signals do not change.
+ */
+struct rl_sigpipe {
+    sigset_t before; /* the thread's mask */
+    bool blocks;     /* until restored; false: there is nothing to restore */
+    bool pending;    /* one was pending before: it belongs to the host program */
+};
+
+void rl_sigpipe_block(struct rl_sigpipe *guard);
+void rl_sigpipe_restore(struct rl_sigpipe *guard, bool broken); /* broken: a write may have raised it */
 
 /* The kinds are separate name spaces: a thread's number never equals a caller's pointer. */
 enum rl_owner_kind { RL_OWNER_NONE, RL_OWNER_THREAD, RL_OWNER_GIVEN };

@@ -1,10 +1,13 @@
-/* Fills redlock_result: statuses, texts and votes. */
+/* The names and texts of statuses, outcomes, losses and findings; and redlock_result, which has them. */
 #ifndef RL_RESULT_H
 #define RL_RESULT_H
 
 #include "quorum/lease.h"
 #include "quorum/round.h"
 #include "redlock/redlock.h"
+
+/* The most important one of these bits of enum redlock_finding, or 0. */
+uint32_t rl_finding_first(uint32_t findings);
 
 /* Clears a result, but only the first `nodes` entries of node[]: the array is most of its 4 KiB. */
 void rl_result_clear(redlock_result *result, unsigned nodes);

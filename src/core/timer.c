@@ -3,9 +3,24 @@
 #include <assert.h>
 #include <stddef.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "src/core/clock.h"
+/* Linux has CLOCK_BOOTTIME; CLOCK_MONOTONIC stops during suspend. */
+#ifdef CLOCK_BOOTTIME
+#define RL_CLOCK CLOCK_BOOTTIME
+#else
+#define RL_CLOCK CLOCK_MONOTONIC
+#endif
+
+quorum_time rl_now(void)
+{
+    struct timespec now;
+    int failed = clock_gettime(RL_CLOCK, &now);
+    assert(!failed);
+    (void)failed;
+    return (quorum_time)now.tv_sec * QUORUM_SECOND + (quorum_time)now.tv_nsec;
+}
 
 bool rl_timers_open(struct rl_timers *timers)
 {

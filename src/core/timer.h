@@ -1,5 +1,8 @@
 /*
- * Timers on the library's clock. A timer only wakes: its handler reads the clock and decides. All timers of a client
+ * The library's only clock for durations: monotonic, and it counts suspend, as the nodes' ttls do. Each decision reads it
+ * anew.
+ *
+ * And timers on it. A timer only wakes: its handler reads the clock and decides. All timers of a client
  * share one timerfd, because it counts suspend and ev_timer does not. It is set at most once per loop turn, and only if
  * a timer is due earlier than it is set for: an operation that ends before its deadline costs no system call.
  *
@@ -12,6 +15,8 @@
 #include <stdbool.h>
 
 #include "quorum/time.h"
+
+quorum_time rl_now(void);
 
 struct rl_timer {
     quorum_time due;

@@ -12,8 +12,8 @@
 #include <strings.h>
 
 #include "quorum/witness.h"
+#include "src/core/core.h"
 #include "src/core/escape.h"
-#include "src/core/memory.h"
 
 #define LIST_MAX        65536
 #define NODE_MAX        2048

@@ -22,7 +22,6 @@
 #include <stdint.h>
 
 #include "src/core/process.h"
-#include "src/link/reader.h"
 #include "src/link/tls.h"
 
 #define RL_LINK_TEXT_SIZE 96
@@ -43,6 +42,31 @@ struct rl_writes {
     bool own_thread;   /* this is the library's own thread, which blocks all signals, SIGPIPE included */
     rl_process *owner; /* a forked child leaves the sockets alone, though its loop may still have their events */
     bool broken;       /* a link has ended since the writes began: TLS may have raised SIGPIPE */
+};
+
+/* The most bytes of a reply to a request. */
+#define RL_REPLY_MAX (1024 * 1024)
+/* Arrays in arrays. hiredis 0.14 supports no more; later versions do, and recurse when they free the reply. */
+#define RL_NESTING_MAX 7
+/* Strings of fewer bytes need no allocation: errors, and a marker with the default names. */
+#define RL_REPLY_SHORT 256
+
+/*
+ * hiredis' reader with limits, and without an allocation for most replies.
+ *
+ * The limits protect this process from a server that is hostile or not Redis: a reply ends the connection if it is too
+ * large or nested too deep. A status, a number, nil, or a short string that is not part of an array is returned in
+ * memory of the reader; every other reply is hiredis' own. hiredis calls these functions through the public table
+ * `redisReader.fn`, in all versions.
+ */
+struct rl_reader {
+    redisReplyObjectFunctions functions; /* hiredis' functions, except those that create strings, numbers and arrays */
+    const redisReplyObjectFunctions *original;
+    size_t most;  /* bytes of a reply, parsed or still in hiredis' buffer */
+    size_t spent; /* bytes of the present reply */
+    bool exceeded;
+    redisReply reply; /* the present reply, unless it was allocated */
+    char text[RL_REPLY_SHORT];
 };
 
 /* Why a link ended, or was not opened. */
@@ -135,6 +159,12 @@ void rl_links_flush(struct rl_writes *writes);
 
 /* Bytes have arrived that were not read yet. */
 bool rl_link_has_unread(const struct rl_link *link);
+
+/* They are in hiredis' buffer, behind the last reply that was taken. */
+static inline bool rl_link_has_more(const struct rl_link *link)
+{
+    return link->context->c.reader->pos < link->context->c.reader->len;
+}
 
 /* TLS: its handshake is in progress. */
 static inline bool rl_link_is_negotiating(const struct rl_link *link)

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "src/core/memory.h"
+#include "src/core/core.h"
 #include "src/link/address.h"
 
 struct rl_tls {

@@ -3,10 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/core/clock.h"
 #include "src/core/core.h"
 #include "src/core/escape.h"
-#include "src/core/memory.h"
 
 static unsigned count_of(const struct rl_held_by *held_by, uint64_t hash)
 {

@@ -8,9 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "src/core/clock.h"
 #include "src/core/escape.h"
-#include "src/core/memory.h"
 #include "src/core/wall.h"
 #include "src/lock/locks.h"
 

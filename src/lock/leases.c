@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/lock/locks.h"
 
 #define FIRST_BUCKETS 64

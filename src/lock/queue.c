@@ -4,9 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "src/core/clock.h"
 #include "src/core/escape.h"
-#include "src/core/memory.h"
 #include "src/core/wall.h"
 #include "src/lock/held_by.h"
 #include "src/lock/locks.h"

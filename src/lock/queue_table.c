@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "src/core/memory.h"
 #include "src/lock/lease.h"
 #include "src/lock/locks.h"
 #include "src/lock/queue.h"

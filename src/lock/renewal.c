@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "src/core/clock.h"
 #include "src/core/result.h"
 #include "src/lock/locks.h"
 #include "src/lock/round.h"

@@ -4,8 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/held_by.h"
 #include "src/lock/locks.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/core/clock.h"
 #include "src/lock/locks.h"
 #include "src/lock/queue_table.h"
 #include "src/lock/round.h"

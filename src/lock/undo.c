@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "quorum/validity.h"
-#include "src/core/clock.h"
 #include "src/lock/locks.h"
 #include "src/lock/round.h"
 #include "src/lock/round_command.h"

@@ -4,9 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "src/core/clock.h"
-#include "src/core/memory.h"
-#include "src/core/random.h"
+#include "src/core/core.h"
 
 #define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
 #define STEADY        (QUORUM_SECOND) /* a connection that breaks sooner once ready counts as a failed attempt */

@@ -3,8 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/node/guard.h"
 #include "src/node/limits.h"
 #include "src/node/node.h"

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "src/core/clock.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 

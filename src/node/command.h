@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "redlock/redlock.h"
-#include "src/core/memory.h"
+#include "src/core/core.h"
 #include "src/node/script.h"
 
 #define RL_COMMAND_SMALL 4096 /* bytes of a command that needs no allocation, as for the releases of one turn */

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "src/core/clock.h"
 #include "src/node/attest.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"

@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "src/core/clock.h"
 #include "src/core/histogram.h"
+#include "src/core/timer.h"
 #include "src/node/reply.h"
 
 /* A shorter delay between sending and writing does not matter beside the shortest timeouts. */

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "quorum/guard.h"
-#include "src/core/clock.h"
 #include "src/core/result.h"
 #include "src/node/attest.h"
-#include "src/node/finding.h"
 #include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"

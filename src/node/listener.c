@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/node/guard.h"
 #include "src/node/handshake.h"
 #include "src/node/limits.h"

@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "quorum/heartbeat.h"
-#include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/node/guard.h"
 #include "src/node/handshake.h"
 #include "src/node/nodes.h"
@@ -246,7 +244,7 @@ static bool expects_reply(const struct rl_link *link)
 static void on_replied(struct rl_link *link, const redisReply *reply)
 {
     struct rl_node *node = node_of(link);
-    if (rl_flight_in_flight(&node->flight) <= rl_reader_has_more(link->context->c.reader))
+    if (rl_flight_in_flight(&node->flight) <= rl_link_has_more(link))
         rl_node_break(node, false, "sent a reply to no request");
     else
         rl_flight_replied(&node->flight, reply);

@@ -4,8 +4,6 @@
 #include <stdio.h>
 
 #include "quorum/waiting.h"
-#include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/node/attest.h"
 #include "src/node/handshake.h"

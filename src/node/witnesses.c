@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/core/clock.h"
-#include "src/core/memory.h"
-#include "src/core/random.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 

@@ -66,8 +66,8 @@ tree() {
   printf '#include <redlock/redlock.h>\n#include <string_view>\n' >include/redlock/redlock.hpp
   printf '#include <stdint.h>\n' >quorum/tally.h
   printf '#include "quorum/tally.h"\n#include "tally.h"\n#include <string.h>\n' >quorum/tally.c
-  printf '#include <redlock/redlock.h>\n#include "src/node/node.h"\n#include "src/core/clock.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node/node.c
-  touch src/node/node.h src/core/clock.h src/client/client.h
+  printf '#include <redlock/redlock.h>\n#include "src/node/node.h"\n#include "src/core/timer.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node/node.c
+  touch src/node/node.h src/core/timer.h src/client/client.h
   printf '#include <redlock/redlock.h>\n#include <stdio.h>\n' | tee cli/main.c >examples/first.c
   printf '#include "stock.h"\n' >examples/shop/shop.c
   touch examples/shop/stock.h
@@ -85,7 +85,7 @@ test_includes() {
   tree include/redlock/redlock.h '#include <string_view>' && finds '<string_view>' "${includes[@]}"
   tree include/redlock/redlock.hpp '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
   tree src/node/node.c '#include "src/client/client.h"' && finds 'src/node/node.c:6: src/ must not include "src/client/client.h"' "${includes[@]}"
-  tree src/core/clock.h '#include "src/node/node.h"' && finds '"src/node/node.h"' "${includes[@]}"
+  tree src/core/timer.h '#include "src/node/node.h"' && finds '"src/node/node.h"' "${includes[@]}"
   tree src/client/release.c 'int rl_release_start(void) {' && finds 'src/client/release.c: exports rl_release_start, but there is no src/client/release.h' "${includes[@]}"
   tree src/node/node.c '#include "node.h"' && finds '"node.h"' "${includes[@]}"
   tree src/node/node.c '#include "cli/main.h"' && finds '"cli/main.h"' "${includes[@]}"

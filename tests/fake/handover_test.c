@@ -4,7 +4,7 @@
 
 #include "quorum/validity.h"
 #include "src/client/client.h"
-#include "src/core/clock.h"
+#include "src/core/timer.h"
 #include "src/lock/queue_table.h"
 
 /* Longer than a test waits: no key is gone because it has expired. */

@@ -2,7 +2,7 @@
 #include "fake/scene.h"
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
+#include "src/core/timer.h"
 #include "src/node/guard.h"
 
 static struct answer answer;

@@ -2,7 +2,7 @@
 #include "fake/scene.h"
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
+#include "src/core/timer.h"
 
 enum { MANY = 40, PATIENCE_MS = 5000, TTL_MS = 30000, IDLE_MS = 1000 };
 

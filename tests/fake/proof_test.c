@@ -4,7 +4,7 @@
 #include "fake/scene.h"
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
+#include "src/core/timer.h"
 #include "src/core/wall.h"
 #include "src/node/guard.h"
 #include "src/node/witnesses.h"

@@ -3,7 +3,7 @@
 #include "fake/scene.h"
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
+#include "src/core/timer.h"
 #include "src/node/script.h"
 
 enum {

@@ -1,6 +1,6 @@
 #include "liars.h"
 
-#include "src/core/clock.h"
+#include "src/core/timer.h"
 #include "support/fixture.h"
 #include "support/node_model.h"
 #include "support/sockets.h"

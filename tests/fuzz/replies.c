@@ -11,7 +11,7 @@
 #include "liars.h"
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
+#include "src/core/timer.h"
 #include "support/fixture.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Which holder a result names, after what the nodes have named in turn. */
-#include "src/core/clock.h"
 #include "src/core/core.h"
-#include "src/core/memory.h"
+#include "src/core/timer.h"
 #include "src/lock/held_by.h"
 #include "support/test.h"
 

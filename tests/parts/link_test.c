@@ -1,8 +1,8 @@
 /* One connection: released bytes are written at the flush and not before, write interest is on only while a socket is
  * full, replies need no allocation, and SIGPIPE does not reach the process. */
-#include "src/core/memory.h"
+#include "src/core/core.h"
+#include "src/core/process.h"
 #include "src/link/link.h"
-#include "src/link/sigpipe.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -15,7 +15,7 @@
 #include "src/client/loop_thread.h"
 #include "src/client/options.h"
 #include "src/client/posted.h"
-#include "src/core/memory.h"
+#include "src/core/core.h"
 #include "src/core/result.h"
 #include "support/test.h"
 

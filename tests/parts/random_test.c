@@ -1,6 +1,6 @@
 /* Random bytes from a system that returns fewer than requested: a signal may shorten or interrupt a request for more
  * than 256 bytes. */
-#include "src/core/random.h"
+#include "src/core/core.h"
 #include "support/test.h"
 
 #include <errno.h>

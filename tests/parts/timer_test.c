@@ -1,6 +1,5 @@
 /* The heap of timers and its descriptor. The test sets the time, except in the tests of the descriptor. */
 #include "rules/random.h"
-#include "src/core/clock.h"
 #include "src/core/timer.h"
 #include "support/test.h"
 

@@ -27,8 +27,8 @@ printf '    {REDLOCK_FINDING_PLANTED, "planted-one", "text"},\n' >"$work/library
 printf '    find(&node->findings,\n  "planted-two", "remedy", "text"); find(findings, "planted-three", x, "text");\n' >"$work/command.c"
 printf '## Findings of doctor\n\n### gone\n' >"$work/document.md"
 planted 4 faults "$work/library.c" "$work/command.c" "$work/document.md"
-[ "$(reported "$project/src/node/finding.c" "$project/cli/diagnosis.c" | sort -u | wc -l)" -ge 18 ] || die "findings are missing in the code"
-no_faults faults "$project/src/node/finding.c" "$project/cli/diagnosis.c" "$document"
+[ "$(reported "$project/src/core/result.c" "$project/cli/diagnosis.c" | sort -u | wc -l)" -ge 18 ] || die "findings are missing in the code"
+no_faults faults "$project/src/core/result.c" "$project/cli/diagnosis.c" "$document"
 
 {
   c_block "$document"

@@ -2,7 +2,7 @@
  * trip. Every node receives the token. The test sets the clock from which the client proposes tokens. */
 #include "real/clients.h"
 
-#include "src/core/clock.h"
+#include "src/core/timer.h"
 #include "src/core/wall.h"
 #include "src/node/script.h"
 

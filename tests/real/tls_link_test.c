@@ -7,7 +7,6 @@
 
 #include "src/client/client.h"
 #include "src/core/core.h"
-#include "src/core/memory.h"
 #include "src/link/link.h"
 
 #include <openssl/err.h>

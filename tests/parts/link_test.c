@@ -56,21 +56,10 @@ static void on_ended(struct rl_link *link, const struct rl_link_end *end)
     (void)end;
 }
 
-static void woken(struct ev_loop *turning, ev_timer *timer, int events)
-{
-    (void)turning;
-    (void)timer;
-    (void)events;
-}
-
 static void turn(void)
 {
-    static ev_timer timer;
-    ev_timer_init(&timer, woken, 0.001, 0.);
-    ev_now_update(loop);
-    ev_timer_start(loop, &timer);
-    ev_run(loop, EVRUN_ONCE);
-    ev_timer_stop(loop, &timer);
+    ev_sleep(0.001);
+    ev_run(loop, EVRUN_NOWAIT);
 }
 
 #define until(condition)                                                                                               \
@@ -165,19 +154,7 @@ static bool is_waiting(unsigned link)
 
 TEST_CASE(flush, setup, teardown);
 
-TEST(flush, nothing_leaves_before_the_flush)
-{
-    for (unsigned i = 0; i < 5; i++)
-        say(0, "word");
-    for (unsigned i = 0; i < 5; i++)
-        turn();
-    ck_assert_uint_eq(fake_server_count(server, "PING"), 0);
-    ck_assert(!ev_is_active(&links[0].writable));
-    flush_until(5);
-    ck_assert_ptr_null(writes.first);
-}
-
-TEST(flush, links_are_flushed_once_each_and_in_their_order)
+TEST(flush, links_are_flushed_once_each_in_their_order_and_not_before)
 {
     static const unsigned order[] = {2, 0, 2, 1, 0};
     for (unsigned i = 0; i < 5; i++)
@@ -185,9 +162,11 @@ TEST(flush, links_are_flushed_once_each_and_in_their_order)
     ck_assert_ptr_eq(writes.first, &links[2]);
     ck_assert_ptr_eq(writes.first->next, &links[0]);
     ck_assert_ptr_eq(writes.last, &links[1]);
-    rl_links_flush(&writes);
+    for (unsigned i = 0; i < 5; i++)
+        turn();
+    ck_assert_uint_eq(fake_server_count(server, "PING"), 0);
+    flush_until(5);
     ck_assert_ptr_null(writes.first);
-    until(replies >= 5);
     for (unsigned i = 0; i < LINKS; i++)
         ck_assert(!ev_is_active(&links[i].writable));
 }
@@ -243,19 +222,21 @@ TEST(flush, a_link_that_rests_has_a_small_buffer)
     ck_assert_uint_eq(output->size, RL_OUTPUT_LEAST);
 }
 
-static void write_the_bytes(void)
+/* The allocator looks into what is freed; the first bytes of a buffer that stays are never overwritten otherwise. */
+static void assert_no_password(void)
 {
+    const struct rl_output *output = &links[0].output;
+    ck_assert_ptr_null(memmem(output->bytes, output->size, TEST_SECRET, strlen(TEST_SECRET)));
+}
+
+TEST(flush, buffer_keeps_no_bytes_of_a_password)
+{
+    say(0, TEST_SECRET);
+    say(0, TEST_SECRET);
     flush_until(2);
-}
-
-static void close_the_link(void)
-{
-    rl_link_close(&links[0]);
-}
-
-/* The bytes move to a larger buffer, and, once most of them are written, to its beginning. */
-static void grow_the_buffer(void)
-{
+    assert_no_password();
+    /* The bytes move to a larger buffer, and, once most of them are written, to its beginning. */
+    say(0, TEST_SECRET);
     while (links[0].output.used < RL_OUTPUT_BUSY / 2)
         say(0, "word");
     size_t left = put(0, TEST_SECRET, rl_link_append);
@@ -265,17 +246,10 @@ static void grow_the_buffer(void)
     ck_assert_uint_eq(links[0].output.size, RL_OUTPUT_BUSY);
     rl_link_release(&links[0], left);
     flush_until(replies + awaited[0]);
-}
-
-/* The allocator looks into what is freed; the first bytes of a buffer that stays are never overwritten otherwise. */
-TEST_ROWS(flush, buffer_keeps_no_bytes_of_a_password, 3)
-{
-    static void (*const steps[])(void) = {write_the_bytes, close_the_link, grow_the_buffer};
-    const struct rl_output *output = &links[0].output;
+    assert_no_password();
     say(0, TEST_SECRET);
-    say(0, TEST_SECRET);
-    steps[_i]();
-    ck_assert_ptr_null(memmem(output->bytes, output->size, TEST_SECRET, strlen(TEST_SECRET)));
+    rl_link_close(&links[0]);
+    assert_no_password();
 }
 
 /* --- Replies --- */
@@ -405,81 +379,45 @@ TEST(flush, write_interest_is_for_a_full_socket_only)
 
 /* --- SIGPIPE --- */
 
-/* SIG_BLOCK or SIG_UNBLOCK */
-static void sigpipe_mask(int how)
-{
-    sigset_t only;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    ck_assert_int_eq(pthread_sigmask(how, &only, NULL), 0);
-}
-
-static int broken_pipe(void)
-{
-    int ends[2];
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    close(ends[1]);
-    return ends[0];
-}
-
-static void write_guarded(void)
-{
-    struct rl_sigpipe guard;
-    int fd = broken_pipe();
-    rl_sigpipe_block(&guard);
-    ck_assert_int_eq(write(fd, "x", 1), -1);
-    ck_assert_int_eq(write(fd, "x", 1), -1);
-    ck_assert(sigpipe_is_pending());
-    rl_sigpipe_restore(&guard, true);
-    close(fd);
-}
+static const struct {
+    bool is_blocked, is_pending; /* before the guard */
+    bool breaks;                 /* two guarded writes fail; otherwise other code of the process raises the signal */
+    bool stays;                  /* it is pending afterwards */
+} signals[] = {
+    {false, false, true, false},
+    {true, false, true, false},
+    {true, true, true, true},
+    /* If no write failed, the guard does not look for a signal: the two mask changes are its only system calls. */
+    {true, false, false, true},
+};
 
 TEST_CASE(sigpipe, NULL, NULL);
 
-/* _i: whether the mask blocked it before. */
-TEST_ROWS(sigpipe, a_guarded_write_leaves_no_signal_and_the_mask, 2)
-{
-    sigpipe_mask(_i ? SIG_BLOCK : SIG_UNBLOCK);
-    write_guarded();
-    ck_assert(!sigpipe_is_pending());
-    ck_assert_int_eq(sigpipe_is_blocked(), _i);
-    sigpipe_mask(SIG_UNBLOCK);
-}
-
-static unsigned caught;
-
-static void catch (int signal)
-{
-    (void)signal;
-    caught++;
-}
-
-TEST(sigpipe, the_hosts_pending_signal_stays_pending_once)
-{
-    struct sigaction action = {.sa_handler = catch}, before;
-    caught = 0;
-    sigaction(SIGPIPE, &action, &before);
-    sigpipe_mask(SIG_BLOCK);
-    raise(SIGPIPE);
-    write_guarded();
-    ck_assert(sigpipe_is_pending());
-    sigpipe_mask(SIG_UNBLOCK);
-    ck_assert_uint_eq(caught, 1);
-    sigaction(SIGPIPE, &before, NULL);
-}
-
-/* If no write failed, the guard does not look for a signal: the two mask changes are its only system calls. */
-TEST(sigpipe, a_good_write_costs_nothing)
+TEST_ROWS(sigpipe, guard_leaves_the_mask_and_the_pending_signals_of_the_host, ROWS(signals))
 {
     struct rl_sigpipe guard;
-    sigpipe_mask(SIG_BLOCK);
+    sigset_t only;
+    int ends[2];
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    close(ends[1]);
+    pthread_sigmask(signals[_i].is_blocked ? SIG_BLOCK : SIG_UNBLOCK, &only, NULL);
+    if (signals[_i].is_pending)
+        raise(SIGPIPE);
     rl_sigpipe_block(&guard);
-    raise(SIGPIPE); /* raised meanwhile by other code of the process */
-    rl_sigpipe_restore(&guard, false);
+    for (unsigned i = 0; i < 2 && signals[_i].breaks; i++)
+        ck_assert_int_eq(write(ends[0], "x", 1), -1);
+    if (!signals[_i].breaks)
+        raise(SIGPIPE);
     ck_assert(sigpipe_is_pending());
+    rl_sigpipe_restore(&guard, signals[_i].breaks);
+    ck_assert_int_eq(sigpipe_is_pending(), signals[_i].stays);
+    ck_assert_int_eq(sigpipe_is_blocked(), signals[_i].is_blocked);
     signal(SIGPIPE, SIG_IGN); /* consumes it */
-    sigpipe_mask(SIG_UNBLOCK);
+    pthread_sigmask(SIG_UNBLOCK, &only, NULL);
     signal(SIGPIPE, SIG_DFL);
+    close(ends[0]);
 }
 
 TEST_PROGRAM("link")

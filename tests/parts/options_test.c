@@ -31,26 +31,6 @@ static void assert_refused(const char *words)
 
 TEST_CASE(client, setup, fixtures_end);
 
-TEST(client, without_options_the_defaults_hold)
-{
-    ck_assert_int_eq(rl_options_read(NULL, &completed, &result), REDLOCK_OK);
-    ck_assert_uint_eq(completed.ttl_ms, 10000);
-    ck_assert_uint_eq(completed.minimum_validity_ms, 1);
-    ck_assert_uint_eq(completed.node_timeout_ms, 50);
-    ck_assert_uint_eq(completed.connect_timeout_ms, 1000);
-    ck_assert_uint_eq(completed.silence_limit_ms, 2000);
-    ck_assert_uint_eq(completed.backoff_max_ms, 2000);
-    ck_assert_uint_eq(completed.drift_ppm, 10000);
-    ck_assert_uint_eq(completed.pending_max, 65536);
-    ck_assert_uint_eq(completed.undos_max, 8192);
-    ck_assert_uint_eq(completed.operations_max, 65536);
-    ck_assert_uint_eq(completed.log_level, REDLOCK_LOG_INFO);
-    ck_assert_str_eq(completed.prefix, "");
-    ck_assert_str_eq(completed.client_name, "redlock");
-    ck_assert_ptr_null(completed.password);
-    ck_assert(!completed.allocator.allocate);
-}
-
 /* The nodes cannot be reached: here a client has a password only in its addresses. */
 static const char *const lists_with_a_password[] = {
     "redis://lock:" TEST_SECRET "@127.0.0.1:1",
@@ -65,14 +45,6 @@ TEST_ROWS(client, freed_memory_has_no_password, ROWS(lists_with_a_password))
     ck_assert_int_eq(redlock_connect(lists_with_a_password[_i], &given, &made, &result), REDLOCK_OK);
     redlock_close(&made, NULL, &result);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
-}
-
-TEST(client, null_texts_are_empty_texts)
-{
-    given.prefix = given.client_name = NULL;
-    ck_assert_int_eq(read_given(), REDLOCK_OK);
-    ck_assert_str_eq(completed.prefix, "");
-    ck_assert_str_eq(completed.client_name, "");
 }
 
 #define FIELD(name) #name, offsetof(redlock_options, name)
@@ -161,50 +133,92 @@ TEST(client, allocator_is_complete_or_absent)
     }
 }
 
-static const char *long_text(size_t size)
-{
-    static char text[1024];
-    memset(text, 'x', size);
-    text[size] = '\0';
-    return text;
-}
+#define TEXT(name) offsetof(redlock_options, name)
 
 /* A text that becomes part of the marker or of a name on the nodes must not be empty either. */
 static const struct {
-    size_t field, most;
+    size_t field, most;           /* 0: any number */
     const char *too_long, *wrong; /* wrong NULL: it may contain anything */
     bool may_be_empty;
 } texts[] = {
-    {offsetof(redlock_options, prefix), 128, "prefix is longer than 128 bytes", NULL, true},
-    {offsetof(redlock_options, password), 511, "password is longer than 511 bytes", NULL, true},
-    {offsetof(redlock_options, user), 511, "user is longer than 511 bytes", NULL, true},
-    {offsetof(redlock_options, client_name), 128, "client_name is longer than 128 bytes",
+    {TEXT(prefix), 128, "prefix is longer than 128 bytes", NULL, true},
+    {TEXT(password), 511, "password is longer than 511 bytes", NULL, true},
+    {TEXT(user), 511, "user is longer than 511 bytes", NULL, true},
+    {TEXT(client_name), 128, "client_name is longer than 128 bytes",
      "client_name contains a space or a control character", true},
-    {offsetof(redlock_options, deployment), 64, "deployment must be 1 to 64", "deployment must be 1 to 64", false},
-    {offsetof(redlock_options, marker_key), 128, "marker_key must be 1 to 128", "marker_key must be 1 to 128", false},
-    {offsetof(redlock_options, channel_prefix), 128, "channel_prefix must be 1 to 128",
-     "channel_prefix must be 1 to 128", false},
-    {offsetof(redlock_options, label), 63, "label has 64 bytes; it must be 1 to 63", "it must be 1 to 63", true},
+    {TEXT(deployment), 64, "deployment must be 1 to 64", "deployment must be 1 to 64", false},
+    {TEXT(marker_key), 128, "marker_key must be 1 to 128", "marker_key must be 1 to 128", false},
+    {TEXT(channel_prefix), 128, "channel_prefix must be 1 to 128", "channel_prefix must be 1 to 128", false},
+    {TEXT(label), 63, "label has 64 bytes; it must be 1 to 63", "it must be 1 to 63", true},
+    {TEXT(tls_ca_file), 0, NULL, NULL, true},
+    {TEXT(tls_ca_directory), 0, NULL, NULL, true},
+    {TEXT(tls_key_file), 0, NULL, NULL, true},
+    {TEXT(tls_certificate_file), 0, NULL, NULL, true},
+    {TEXT(tls_server_name), 0, NULL, NULL, true},
 };
 
-static void set_text(int which, const char *text)
+static const char **text_of(redlock_options *options, int which)
 {
-    memcpy((char *)&given + texts[which].field, &text, sizeof text);
+    return (const char **)(void *)((char *)options + texts[which].field);
 }
 
 TEST_ROWS(client, each_text_has_its_bounds, ROWS(texts))
 {
     static const char *const wrong[] = {"two words", " ", "tab\there", "new\nline", "del\177", "\xc3\xa4", "", NULL};
+    char text[1024];
+    memset(text, 'x', sizeof text);
+    text[texts[_i].most] = '\0';
     given.password = "secret";
-    set_text(_i, long_text(texts[_i].most));
+    given.prefix = given.client_name = NULL; /* the same as "" */
+    given.tls_certificate_file = given.tls_key_file = "file";
+    *text_of(&given, _i) = text;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
-    set_text(_i, long_text(texts[_i].most + 1));
+    ck_assert(completed.prefix && completed.client_name);
+    if (!texts[_i].most)
+        return;
+    text[texts[_i].most] = 'x';
+    text[texts[_i].most + 1] = '\0';
     assert_refused(texts[_i].too_long);
     ck_assert_ptr_null(strstr(result.text, "xxx"));
     for (int i = 0; i < ROWS(wrong) - 2 * texts[_i].may_be_empty && texts[_i].wrong; i++) {
-        set_text(_i, wrong[i]);
+        *text_of(&given, _i) = wrong[i];
         assert_refused(texts[_i].wrong);
     }
+}
+
+static void assert_defaults(redlock_options *options)
+{
+    redlock_options defaults = REDLOCK_OPTIONS_INIT;
+    ck_assert_uint_eq(options->struct_size, defaults.struct_size);
+    ck_assert_uint_eq(options->ttl_ms, defaults.ttl_ms);
+    ck_assert_uint_eq(options->minimum_validity_ms, defaults.minimum_validity_ms);
+    for (int i = 0; i < ROWS(bounds); i++)
+        ck_assert_mem_eq((char *)options + bounds[i].field, (char *)&defaults + bounds[i].field, sizeof(uint32_t));
+    for (int i = 0; i < ROWS(texts); i++)
+        ck_assert_pstr_eq(*text_of(options, i), *text_of(&defaults, i));
+    ck_assert(!options->allocator.allocate);
+}
+
+TEST(client, without_options_the_defaults_hold)
+{
+    ck_assert_int_eq(rl_options_read(NULL, &completed, &result), REDLOCK_OK);
+    assert_defaults(&completed);
+}
+
+TEST(client, texts_are_copied)
+{
+    char values[ROWS(texts)][2];
+    redlock_options copy;
+    for (int i = 0; i < ROWS(texts); i++)
+        *text_of(&given, i) = memcpy(values[i], (char[]){(char)('a' + i), '\0'}, 2);
+    given.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, test_allocator_new()};
+    copy = given;
+    ck_assert(rl_options_copy_strings(&copy));
+    for (int i = 0; i < ROWS(texts); i++) {
+        ck_assert_str_eq(*text_of(&copy, i), values[i]);
+        ck_assert_ptr_ne(*text_of(&copy, i), values[i]);
+    }
+    rl_options_free_strings(&copy);
 }
 
 /* Options that are valid or wrong together. words NULL: accepted. */
@@ -240,20 +254,6 @@ TEST_ROWS(client, options_are_checked_together, ROWS(combinations))
 
 /* --- Structs of another size --- */
 
-TEST(client, a_smaller_struct_is_completed_with_defaults)
-{
-    given.ttl_ms = 500;
-    given.node_timeout_ms = 70;
-    given.drift_ppm = UINT32_MAX; /* beyond the size of this older header's struct: ignored */
-    given.struct_size = REDLOCK_STRUCT_SIZE(char[offsetof(redlock_options, drift_ppm)]);
-    ck_assert_int_eq(read_given(), REDLOCK_OK);
-    ck_assert_uint_eq(completed.ttl_ms, 500);
-    ck_assert_uint_eq(completed.node_timeout_ms, 70);
-    ck_assert_uint_eq(completed.drift_ppm, 10000);
-    ck_assert_str_eq(completed.client_name, "redlock");
-    ck_assert_uint_eq(completed.struct_size, REDLOCK_STRUCT_SIZE(redlock_options));
-}
-
 TEST(client, impossible_struct_size_is_refused)
 {
     given.struct_size = 0;
@@ -272,28 +272,25 @@ TEST(client, impossible_struct_size_is_refused)
 /* The functions do what the macros do, in a struct of any size. */
 TEST(client, an_init_function_sets_the_defaults_and_no_more_bytes)
 {
-    const redlock_options defaults = REDLOCK_OPTIONS_INIT;
     const redlock_acquire_options acquire_defaults = REDLOCK_ACQUIRE_OPTIONS_INIT;
     const redlock_call_options call_defaults = REDLOCK_CALL_OPTIONS_INIT;
     redlock_acquire_options acquire;
     redlock_call_options call;
     char larger[2 * sizeof given];
-    redlock_options_init(&given, sizeof given);
+    redlock_options_init((redlock_options *)(void *)larger, sizeof larger); /* of a newer header */
+    memcpy(&given, larger, sizeof given);
+    assert_refused("no newer than the library");
+    given.struct_size = REDLOCK_STRUCT_SIZE(redlock_options);
+    assert_defaults(&given);
     redlock_acquire_options_init(&acquire, sizeof acquire);
     redlock_call_options_init(&call, sizeof call);
-    ck_assert_uint_eq(given.struct_size, defaults.struct_size);
-    ck_assert_uint_eq(given.node_timeout_ms, defaults.node_timeout_ms);
-    ck_assert_str_eq(given.marker_key, defaults.marker_key);
     ck_assert_mem_eq(&acquire, &acquire_defaults, sizeof acquire);
     ck_assert_mem_eq(&call, &call_defaults, sizeof call);
     memset(&given, 0x55, sizeof given);
-    redlock_options_init(&given, offsetof(redlock_options, drift_ppm)); /* of an older header */
+    redlock_options_init(&given, offsetof(redlock_options, drift_ppm)); /* of an older one */
     ck_assert_uint_eq(given.drift_ppm, 0x55555555);
-    ck_assert_uint_eq(given.ttl_ms, defaults.ttl_ms);
     ck_assert_int_eq(read_given(), REDLOCK_OK);
-    redlock_options_init((redlock_options *)(void *)larger, sizeof larger); /* of a newer one */
-    memcpy(&given, larger, sizeof given);
-    assert_refused("no newer than the library");
+    assert_defaults(&completed);
     redlock_options_init(NULL, sizeof given);
 }
 
@@ -336,15 +333,6 @@ TEST(acquire, an_acquire_takes_the_clients_settings)
     ck_assert_uint_eq(answered.ttl_ms, 700);
 }
 
-TEST(acquire, an_older_acquire_takes_the_rest_from_the_client)
-{
-    asked.wait_ms = INT64_MAX;
-    asked.ttl_ms = UINT32_MAX;
-    asked.struct_size = REDLOCK_STRUCT_SIZE(char[offsetof(redlock_acquire_options, ttl_ms)]);
-    ck_assert_int_eq(read_asked(), REDLOCK_OK);
-    ck_assert_uint_eq(answered.ttl_ms, 700);
-}
-
 static const struct {
     const char *text;
     redlock_acquire_options options;
@@ -379,53 +367,6 @@ TEST_ROWS(acquire, an_acquire_does_not_contradict_itself, ROWS(contradictions))
     asked.struct_size = asked.struct_size ? asked.struct_size : REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     ck_assert_int_eq(read_asked(), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(strstr(result.text, contradictions[_i].text));
-}
-
-/* --- Texts are copied --- */
-
-static const size_t copied_texts[] = {
-    offsetof(redlock_options, prefix),
-    offsetof(redlock_options, client_name),
-    offsetof(redlock_options, user),
-    offsetof(redlock_options, password),
-    offsetof(redlock_options, tls_ca_file),
-    offsetof(redlock_options, tls_ca_directory),
-    offsetof(redlock_options, tls_key_file),
-    offsetof(redlock_options, tls_certificate_file),
-    offsetof(redlock_options, tls_server_name),
-};
-
-static const char *text_at(const redlock_options *options, int which)
-{
-    const char *text;
-    memcpy(&text, (const char *)options + copied_texts[which], sizeof text);
-    return text;
-}
-
-TEST(client, all_texts_are_copied_or_none)
-{
-    static const char *const values[] = {"p:", "name", "lock", "secret", "ca", "directory", "key", "crt", "server"};
-    bool failed = true;
-    for (int i = 0; i < ROWS(copied_texts); i++)
-        memcpy((char *)&given + copied_texts[i], &values[i], sizeof values[i]);
-    for (size_t k = 1; failed; k++) {
-        struct test_allocator *allocator = test_allocator_new();
-        given.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
-        redlock_options copy = given;
-        test_allocator_fail_at(allocator, k);
-        bool copied = rl_options_copy_strings(&copy);
-        failed = test_allocator_failures(allocator) > 0;
-        ck_assert_int_eq(copied, !failed);
-        for (int i = 0; i < ROWS(copied_texts); i++) {
-            ck_assert_str_eq(text_at(copied ? &copy : &given, i), values[i]);
-            ck_assert_int_eq(text_at(&copy, i) == values[i], !copied);
-        }
-        if (copied)
-            rl_options_free_strings(&copy);
-        ck_assert(!copied || !copy.password);
-        ck_assert_uint_eq(test_allocator_live(allocator), 0);
-        test_allocator_free(allocator);
-    }
 }
 
 TEST_PROGRAM("options")

@@ -33,132 +33,98 @@ static const redisReply *reply_of(const char *bytes)
 
 enum { FOR_GOOD = 1, LEFT_NOTHING = 2, NOSCRIPT = 4, CLOCK = 8 };
 
-/* REFUSED: for now. The table of errors has more of them. */
+/* A space ends a line, _ is a space. */
+static const char *in_lines(const char *words)
+{
+    static char bytes[1024], *at;
+    for (at = bytes; *words; words++)
+        at += sprintf(at, *words == ' ' ? "\r\n" : *words == '_' ? " " : "%c", *words);
+    return bytes;
+}
+
+/* What each of the replies is. REFUSED: for now. The table of errors has more of them. */
 static const struct {
     enum rl_command_kind command;
-    const char *bytes;
     enum quorum_vote vote;
     unsigned flags;
     uint64_t record;
+    const char *words;
 } expectations[] = {
-    {RL_COMMAND_SET, "+OK\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_SET, "$-1\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
-    {RL_COMMAND_SET, "*-1\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
-    {RL_COMMAND_SET, "+OKAY\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, "+O\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, "$2\r\nOK\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, ":1\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET_GET, "$-1\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_SET_GET, "$2\r\nOK\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
-    {RL_COMMAND_SET_GET, "$0\r\n\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
-    {RL_COMMAND_SET_GET, "-WRONGTYPE Operation against a key\r\n", QUORUM_HELD, LEFT_NOTHING, 0}, /* readers */
-    {RL_COMMAND_SET_GET, "+OK\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET_GET, ":1\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET_GET, "-ERR syntax error\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET_GET, FAKE_LOADING, QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, "-\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, FAKE_LOADING, QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, FAKE_MISCONF, QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, FAKE_BUSY, QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, FAKE_MASTERDOWN, QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, "-CLUSTERDOWN The cluster is down\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, "-ERR something new\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, FAKE_MAXCLIENTS, QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_SET, FAKE_NOPERM, QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_SET, "-MOVED 3999 127.0.0.1:6381\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_SET, "-ASK 3999 127.0.0.1:6381\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_SET, "-CROSSSLOT Keys in request don't hash to the same slot\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_SET, "-READONLY\r\n", QUORUM_REFUSED, FOR_GOOD, 0},
-
-    {RL_COMMAND_EXTEND, "$1\r\n1\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_EXTEND, "$1\r\n0\r\n", QUORUM_ABSENT, LEFT_NOTHING, 0},
-    {RL_COMMAND_EXTEND, "$1\r\n2\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_EXTEND, "$2\r\n11\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_EXTEND, "$0\r\n\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_EXTEND, "+OK\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_EXTEND, ":1\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_EXTEND, FAKE_WRONGTYPE, QUORUM_REFUSED, FOR_GOOD, 0},
-    {RL_COMMAND_EXTEND, FAKE_NOSCRIPT, QUORUM_REFUSED, NOSCRIPT, 0},
-
-    {RL_COMMAND_HEAL, "$1\r\n1\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_HEAL, "$1\r\n0\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
-    {RL_COMMAND_HEAL, ":1\r\n", QUORUM_REFUSED, 0, 0},
-
-    {RL_COMMAND_GRANT, ":0\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_GRANT, ":1700000000000000\r\n", QUORUM_GRANTED, 0, 1700000000000000},
-    {RL_COMMAND_GRANT, ":-1\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
-    {RL_COMMAND_GRANT, ":-6\r\n", QUORUM_HELD, LEFT_NOTHING, 5},
-    {RL_COMMAND_GRANT, ":-4294967296\r\n", QUORUM_HELD, LEFT_NOTHING, UINT32_MAX},
-    {RL_COMMAND_GRANT, ":-4294967297\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_GRANT, "+OK\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_GRANT, "-CLOCK too far ahead\r\n", QUORUM_REFUSED, CLOCK, 0},
-    {RL_COMMAND_GRANT, FAKE_NOSCRIPT, QUORUM_REFUSED, NOSCRIPT, 0},
-
-    {RL_COMMAND_KEEP, "*1\r\n:0\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_KEEP, "*1\r\n:77\r\n", QUORUM_GRANTED, 0, 77},
-    {RL_COMMAND_KEEP, "*1\r\n:-1\r\n", QUORUM_ABSENT, 0, 0},
-    {RL_COMMAND_KEEP, "*1\r\n:-2\r\n", QUORUM_REFUSED, CLOCK, 0},
-    {RL_COMMAND_KEEP, "*1\r\n$1\r\n0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_KEEP, "*2\r\n:0\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_KEEP, ":0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_KEEP, FAKE_NOSCRIPT, QUORUM_REFUSED, NOSCRIPT, 0},
-    {RL_COMMAND_RESTORE, "*1\r\n:77\r\n", QUORUM_GRANTED, 0, 77},
-    {RL_COMMAND_RESTORE, "*1\r\n:-1\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
-
-    {RL_COMMAND_TAKE, "*6\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:0\r\n$0\r\n\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_TAKE, "*6\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:5\r\n$0\r\n\r\n", QUORUM_GRANTED, 0, 5},
-    {RL_COMMAND_TAKE, "*6\r\n:0\r\n:60000\r\n:0\r\n:9\r\n:0\r\n$0\r\n\r\n", QUORUM_HELD, LEFT_NOTHING, 0},
-    {RL_COMMAND_TAKE, "*6\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:-9223372036854775808\r\n$0\r\n\r\n", QUORUM_REFUSED, CLOCK,
-     0},
-    {RL_COMMAND_TAKE, "*5\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_TAKE, "*6\r\n:1\r\n:60000\r\n:0\r\n:0\r\n$1\r\n0\r\n$0\r\n\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_ENQUEUE, "*6\r\n:0\r\n:60000\r\n:0\r\n:9\r\n:0\r\n$0\r\n\r\n", QUORUM_GRANTED, 0, 0},
-
-    {RL_COMMAND_RELEASE, ":1\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_RELEASE, ":2\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_RELEASE, ":0\r\n", QUORUM_ABSENT, LEFT_NOTHING, 0},
-    {RL_COMMAND_RELEASE, "$1\r\n1\r\n", QUORUM_GRANTED, 0, 0}, /* by a carrier */
-    {RL_COMMAND_RELEASE, "$1\r\n2\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_RELEASE, "$1\r\n0\r\n", QUORUM_ABSENT, LEFT_NOTHING, 0},
-    {RL_COMMAND_RELEASE, "$1\r\nx\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_RELEASE, FAKE_WRONGTYPE, QUORUM_ABSENT, LEFT_NOTHING, 0},
-
-    {RL_COMMAND_DEQUEUE, ":0\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_DEQUEUE, FAKE_NOPERM, QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_DEQUEUE, FAKE_NOSCRIPT, QUORUM_REFUSED, NOSCRIPT, 0},
-
-    {RL_COMMAND_QUERY, "*4\r\n$-1\r\n:-2\r\n:0\r\n*0\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:100\r\n:7\r\n*0\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:-1\r\n:-1\r\n*0\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n$1\r\n5\r\n:0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n$1\r\n0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$-1\r\n:-2\r\n:0\r\n*4\r\n:0\r\n$1\r\na\r\n:31\r\n$1\r\nb\r\n", QUORUM_GRANTED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$-1\r\n:-2\r\n:0\r\n*2\r\n:32\r\n$1\r\na\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*3\r\n$3\r\nabc\r\n:5\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n:1\r\n:100\r\n:0\r\n*0\r\n", QUORUM_GRANTED, 0, 0}, /* readers */
-    {RL_COMMAND_QUERY, "*4\r\n*0\r\n:100\r\n:0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:1\r\n:1\r\n:1\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*-1\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*1\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n:-1\r\n$1\r\na\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n:0\r\n:1\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n$1\r\na\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, "*4\r\n*1\r\n:1\r\n:1\r\n:0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
-    {RL_COMMAND_QUERY, FAKE_NOSCRIPT, QUORUM_REFUSED, NOSCRIPT, 0},
+    {RL_COMMAND_SET, QUORUM_GRANTED, 0, 0, "+OK "},
+    {RL_COMMAND_SET, QUORUM_HELD, LEFT_NOTHING, 0, "$-1 *-1 "},
+    {RL_COMMAND_SET, QUORUM_REFUSED, 0, 0,
+     "+OKAY +O $2 OK :1 - -LOADING -MISCONF -BUSY -MASTERDOWN -TRYAGAIN -CLUSTERDOWN -ERR_something_new -ERR "},
+    {RL_COMMAND_SET_GET, QUORUM_GRANTED, 0, 0, "$-1 "},
+    {RL_COMMAND_SET_GET, QUORUM_HELD, LEFT_NOTHING, 0, "$2 OK $0  -WRONGTYPE "},
+    {RL_COMMAND_SET_GET, QUORUM_REFUSED, 0, 0, "+OK :1 -ERR_syntax_error -LOADING "},
+    {RL_COMMAND_SET, QUORUM_REFUSED, FOR_GOOD, 0, "-NOPERM -MOVED -ASK -CROSSSLOT -READONLY "},
+    {RL_COMMAND_EXTEND, QUORUM_GRANTED, 0, 0, "$1 1 "},
+    {RL_COMMAND_EXTEND, QUORUM_ABSENT, LEFT_NOTHING, 0, "$1 0 "},
+    {RL_COMMAND_EXTEND, QUORUM_REFUSED, 0, 0, "$1 2 $2 11 $0  +OK :1 "},
+    {RL_COMMAND_EXTEND, QUORUM_REFUSED, FOR_GOOD, 0, "-WRONGTYPE "},
+    {RL_COMMAND_EXTEND, QUORUM_REFUSED, NOSCRIPT, 0, "-NOSCRIPT "},
+    {RL_COMMAND_HEAL, QUORUM_GRANTED, 0, 0, "$1 1 "},
+    {RL_COMMAND_HEAL, QUORUM_HELD, LEFT_NOTHING, 0, "$1 0 "},
+    {RL_COMMAND_HEAL, QUORUM_REFUSED, 0, 0, ":1 "},
+    {RL_COMMAND_GRANT, QUORUM_GRANTED, 0, 0, ":0 "},
+    {RL_COMMAND_GRANT, QUORUM_GRANTED, 0, 1700000000000000, ":1700000000000000 "},
+    {RL_COMMAND_GRANT, QUORUM_HELD, LEFT_NOTHING, 0, ":-1 "},
+    {RL_COMMAND_GRANT, QUORUM_HELD, LEFT_NOTHING, 5, ":-6 "},
+    {RL_COMMAND_GRANT, QUORUM_HELD, LEFT_NOTHING, UINT32_MAX, ":-4294967296 "},
+    {RL_COMMAND_GRANT, QUORUM_REFUSED, 0, 0, ":-4294967297 +OK "},
+    {RL_COMMAND_GRANT, QUORUM_REFUSED, CLOCK, 0, "-CLOCK_too_far_ahead "},
+    {RL_COMMAND_GRANT, QUORUM_REFUSED, NOSCRIPT, 0, "-NOSCRIPT "},
+    {RL_COMMAND_KEEP, QUORUM_GRANTED, 0, 0, "*1 :0 "},
+    {RL_COMMAND_KEEP, QUORUM_GRANTED, 0, 77, "*1 :77 "},
+    {RL_COMMAND_KEEP, QUORUM_ABSENT, 0, 0, "*1 :-1 "},
+    {RL_COMMAND_KEEP, QUORUM_REFUSED, CLOCK, 0, "*1 :-2 "},
+    {RL_COMMAND_KEEP, QUORUM_REFUSED, 0, 0, "*1 $1 0 *2 :0 :0 :0 "},
+    {RL_COMMAND_KEEP, QUORUM_REFUSED, NOSCRIPT, 0, "-NOSCRIPT "},
+    {RL_COMMAND_RESTORE, QUORUM_GRANTED, 0, 77, "*1 :77 "},
+    {RL_COMMAND_RESTORE, QUORUM_HELD, LEFT_NOTHING, 0, "*1 :-1 "},
+    {RL_COMMAND_TAKE, QUORUM_GRANTED, 0, 0, "*6 :1 :60000 :0 :0 :0 $0  "},
+    {RL_COMMAND_TAKE, QUORUM_GRANTED, 0, 5, "*6 :1 :60000 :0 :0 :5 $0  "},
+    {RL_COMMAND_TAKE, QUORUM_HELD, LEFT_NOTHING, 0, "*6 :0 :60000 :0 :9 :0 $0  "},
+    {RL_COMMAND_TAKE, QUORUM_REFUSED, CLOCK, 0, "*6 :1 :60000 :0 :0 :-9223372036854775808 $0  "},
+    {RL_COMMAND_TAKE, QUORUM_REFUSED, 0, 0, "*5 :1 :60000 :0 :0 :0 *6 :1 :60000 :0 :0 $1 0 $0  "},
+    {RL_COMMAND_ENQUEUE, QUORUM_GRANTED, 0, 0, "*6 :0 :60000 :0 :9 :0 $0  "},
+    {RL_COMMAND_RELEASE, QUORUM_GRANTED, 0, 0, ":1 :2 $1 1 $1 2 "},
+    {RL_COMMAND_RELEASE, QUORUM_ABSENT, LEFT_NOTHING, 0, ":0 $1 0 -WRONGTYPE "},
+    {RL_COMMAND_RELEASE, QUORUM_REFUSED, 0, 0, "$1 x "},
+    {RL_COMMAND_DEQUEUE, QUORUM_GRANTED, 0, 0, ":0 -NOPERM "},
+    {RL_COMMAND_DEQUEUE, QUORUM_REFUSED, NOSCRIPT, 0, "-NOSCRIPT "},
+    {RL_COMMAND_QUERY, QUORUM_GRANTED, 0, 0,
+     "*4 $-1 :-2 :0 *0 *4 $3 abc :100 :7 *0 *4 $3 abc :-1 :-1 *0 "
+     "*4 $-1 :-2 :0 *4 :0 $1 a :31 $1 b *4 :1 :100 :0 *0 "},
+    {RL_COMMAND_QUERY, QUORUM_REFUSED, 0, 0,
+     "*4 $3 abc $1 5 :0 *0 *4 $3 abc :5 $1 0 *0 *4 $-1 :-2 :0 *2 :32 $1 a *3 $3 abc :5 :0 "
+     "*4 *0 :100 :0 *0 *4 $3 abc :1 :1 :1 *-1 *4 $3 abc :5 :0 *1 :0 *4 $3 abc :5 :0 *2 :-1 $1 a "
+     "*4 $3 abc :5 :0 *2 :0 :1 *4 $3 abc :5 :0 *2 $1 a :0 *4 *1 :1 :1 :0 *0 "},
+    {RL_COMMAND_QUERY, QUORUM_REFUSED, NOSCRIPT, 0, "-NOSCRIPT "},
 };
 
 TEST_CASE(replies, NULL, forget_reply);
 
 TEST_ROWS(replies, a_reply_is_one_vote, ROWS(expectations))
 {
-    struct rl_vote vote = rl_reply_vote(expectations[_i].command, reply_of(expectations[_i].bytes));
-    unsigned flags = (vote.permanent ? FOR_GOOD : 0) | (vote.left_nothing ? LEFT_NOTHING : 0) |
-                     (vote.noscript ? NOSCRIPT : 0) | (vote.clock ? CLOCK : 0);
-    ck_assert_msg(vote.vote == expectations[_i].vote && flags == expectations[_i].flags &&
-                      vote.record == expectations[_i].record,
-                  "command %d, '%s': vote %d flags %u", (int)expectations[_i].command, expectations[_i].bytes,
-                  (int)vote.vote, flags);
+    redisReader *reader = redisReaderCreate();
+    const char *bytes = in_lines(expectations[_i].words);
+    void *read = NULL;
+    ck_assert_int_eq(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
+    for (unsigned count = 0; redisReaderGetReply(reader, &read) == REDIS_OK && read; count++) {
+        forget_reply();
+        reply = read;
+        struct rl_vote vote = rl_reply_vote(expectations[_i].command, reply);
+        unsigned flags = (vote.permanent ? FOR_GOOD : 0) | (vote.left_nothing ? LEFT_NOTHING : 0) |
+                         (vote.noscript ? NOSCRIPT : 0) | (vote.clock ? CLOCK : 0);
+        ck_assert_msg(vote.vote == expectations[_i].vote && flags == expectations[_i].flags &&
+                          vote.record == expectations[_i].record,
+                      "command %d, reply %u of '%s': vote %d flags %u", (int)expectations[_i].command, count, bytes,
+                      (int)vote.vote, flags);
+    }
+    ck_assert_uint_eq(reader->len, reader->pos); /* each was whole */
+    ck_assert_ptr_nonnull(reply);
+    redisReaderFree(reader);
 }
 
 /* The wording of the servers: Redis 5.0.14, 6.0.20, 6.2.16, 7.0.15 and 8.0.2, Valkey 8.1.1 and 9.1.2. */
@@ -276,25 +242,24 @@ TEST(replies, error_is_recognised_by_its_first_words)
 
 static const struct {
     enum rl_command_kind command;
-    const char *bytes, *holder; /* NULL: the reply names none */
+    const char *words, *holder; /* NULL: the reply names none */
 } holders[] = {
-    {RL_COMMAND_SET_GET, "$1\r\na\r\n", "a"},
-    {RL_COMMAND_SET_GET, "$-1\r\n", NULL},
-    {RL_COMMAND_SET_GET, "+OK\r\n", NULL},
-    {RL_COMMAND_GRANT, "$1\r\na\r\n", "a"},
-    {RL_COMMAND_TAKE, "*6\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n$1\r\na\r\n", "a"},
-    {RL_COMMAND_ENQUEUE, "*6\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n$1\r\na\r\n", "a"},
-    {RL_COMMAND_ENQUEUE, "*6\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:1\r\n", NULL},
-    {RL_COMMAND_ENQUEUE, "*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n", NULL},
-    {RL_COMMAND_TAKE, "$1\r\na\r\n", NULL},
-    {RL_COMMAND_SET, "$1\r\na\r\n", NULL},
-    {RL_COMMAND_EXTEND, "$1\r\na\r\n", NULL},
-    {RL_COMMAND_QUERY, "$1\r\na\r\n", NULL},
+    {RL_COMMAND_SET_GET, "$1 a ", "a"},
+    {RL_COMMAND_SET_GET, "+OK ", NULL},
+    {RL_COMMAND_GRANT, "$1 a ", "a"},
+    {RL_COMMAND_TAKE, "*6 :0 :0 :0 :0 :0 $1 a ", "a"},
+    {RL_COMMAND_ENQUEUE, "*6 :0 :0 :0 :0 :0 $1 a ", "a"},
+    {RL_COMMAND_ENQUEUE, "*6 :0 :0 :0 :0 :0 :1 ", NULL},
+    {RL_COMMAND_ENQUEUE, "*5 :0 :0 :0 :0 :0 ", NULL},
+    {RL_COMMAND_TAKE, "$1 a ", NULL},
+    {RL_COMMAND_SET, "$1 a ", NULL},
+    {RL_COMMAND_EXTEND, "$1 a ", NULL},
+    {RL_COMMAND_QUERY, "$1 a ", NULL},
 };
 
 TEST_ROWS(replies, holder_is_named_by_these_replies_alone, ROWS(holders))
 {
-    const redisReply *holder = rl_reply_holder(holders[_i].command, reply_of(holders[_i].bytes));
+    const redisReply *holder = rl_reply_holder(holders[_i].command, reply_of(in_lines(holders[_i].words)));
     ck_assert_pstr_eq(holder ? holder->str : NULL, holders[_i].holder);
 }
 

@@ -10,6 +10,7 @@
 #                    servers  needs redis-server
 #                    children forks or ends processes: the same on every kind of server
 #                    timing   measures time: runs alone
+#     [BY_CASE]      long: one test for each of the program's cases, NAME.CASE, so that they run side by side
 #     [LIBRARIES target...] [TIMEOUT seconds])
 #   A Check program, run once per CK_FORK mode: NAME (label `forked`) and NAME.nofork (label `nofork`). scripts/test.sh runs the former in
 #   `dev` and the latter in the other builds. Exit status 77 is "skipped".
@@ -68,7 +69,7 @@ foreach(label IN ITEMS unit threads)
 endforeach()
 
 function(redlock_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "PURE;INTERNAL;NO_NOFORK" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "PURE;INTERNAL;NO_NOFORK;BY_CASE" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES")
   if(NOT DEFINED arg_NAME OR NOT DEFINED arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "redlock_add_test: NAME and SOURCES are needed, '${arg_UNPARSED_ARGUMENTS}' is not understood.")
   endif()
@@ -98,13 +99,27 @@ function(redlock_add_test)
   # Check's own limit of 4 s is too short for a case that computes on a busy machine.
   set(environment CK_DEFAULT_TIMEOUT=30 "CK_TIMEOUT_MULTIPLIER=${redlock_test_slowdown}")
   set(rest COMMAND ${REDLOCK_TEST_LAUNCHER} $<TARGET_FILE:${target}> TIMEOUT "${arg_TIMEOUT}")
-  if(arg_NO_NOFORK)
-    redlock_register_test(${arg_NAME} ${rest} LABELS ${arg_LABELS} ENVIRONMENT ${environment} CK_FORK=yes)
-  else()
-    # Under a launcher one mode is enough; the label 'forked' lets it be left out.
-    redlock_register_test(${arg_NAME} ${rest} LABELS ${arg_LABELS} forked ENVIRONMENT ${environment} CK_FORK=yes)
-    redlock_register_test(${arg_NAME}.nofork ${rest} LABELS ${arg_LABELS} nofork ENVIRONMENT ${environment} CK_FORK=no)
+  set(cases all)
+  if(arg_BY_CASE)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${arg_SOURCES})
+    file(STRINGS ${arg_SOURCES} cases REGEX "^(REAL|TEST)_[A-Z_]*CASE[A-Z_]*\\(")
+    list(TRANSFORM cases REPLACE "^[A-Z_]*\\(([a-z_]+).*" "\\1")
   endif()
+  foreach(case IN LISTS cases)
+    set(name ${arg_NAME})
+    set(here ${environment})
+    if(arg_BY_CASE)
+      string(APPEND name .${case})
+      list(APPEND here CK_RUN_CASE=${case})
+    endif()
+    if(arg_NO_NOFORK)
+      redlock_register_test(${name} ${rest} LABELS ${arg_LABELS} ENVIRONMENT ${here} CK_FORK=yes)
+    else()
+      # Under a launcher one mode is enough; the label 'forked' lets it be left out.
+      redlock_register_test(${name} ${rest} LABELS ${arg_LABELS} forked ENVIRONMENT ${here} CK_FORK=yes)
+      redlock_register_test(${name}.nofork ${rest} LABELS ${arg_LABELS} nofork ENVIRONMENT ${here} CK_FORK=no)
+    endif()
+  endforeach()
 endfunction()
 
 function(redlock_add_script_test)

@@ -17,8 +17,8 @@
  * TEST_LONG_ROWS is for rows that take seconds: in a run without forks, which looks only for the effects of earlier tests
  * on later ones, the first row alone runs.
  *
- * With TEST_ONLY=NAME in the environment the program runs this test alone; if it is empty, the program prints the names of
- * its tests and runs none.
+ * With TEST_ONLY=NAME in the environment the program runs this test alone, and with TEST_ROW=N beside it this row alone,
+ * from 0; if TEST_ONLY is empty, the program prints the names of its tests and runs none.
  */
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
@@ -74,7 +74,7 @@ static inline void test_register(struct test *test)
 static inline Suite *registered_suite(const char *name)
 {
     Suite *suite = suite_create(name);
-    const char *only = getenv("TEST_ONLY");
+    const char *only = getenv("TEST_ONLY"), *row = only ? getenv("TEST_ROW") : NULL;
     for (struct test *test = registered_tests; test; test = test->next) {
         struct test_case *of = test->of;
         if (only && !*only)
@@ -88,11 +88,12 @@ static inline Suite *registered_suite(const char *name)
             if (of->timeout_s > 0)
                 tcase_set_timeout(of->tcase, of->timeout_s);
         }
-        if (test->rows == 0 && of->add_once)
+        if (test->rows == 0 && of->add_once) {
             of->add_once(of->tcase, &test->test);
-        else
-            tcase_add_loop_test(of->tcase, &test->test, 0,
-                                test->rows == 0 || (test->is_long && tests_share_a_process()) ? 1 : test->rows);
+        } else {
+            int first = row ? atoi(row) : 0, once = test->rows == 0 || (test->is_long && tests_share_a_process());
+            tcase_add_loop_test(of->tcase, &test->test, first, row ? first + 1 : once ? 1 : test->rows);
+        }
     }
     return suite;
 }

@@ -5,7 +5,7 @@
 
 #include "src/client/client.h"
 #include "src/node/script.h"
-#include "support/deployment.h"
+#include "support/cluster.h"
 #include "support/file.h"
 
 struct scene scene;
@@ -671,8 +671,8 @@ static void assert_nothing_left(void)
     for (unsigned i = 0; i < scene.nodes; i++) {
         ck_assert_msg(wait_until(has_no_connection, scene.node[i], SCENE_SOON_MS), "node %u: a connection is open", i);
         if (!scene.keys_may_stay)
-            ck_assert_msg(fake_server_keys_left(scene.node[i], deployment_marks) == 0, "node %u: %zu keys are left", i,
-                          fake_server_keys_left(scene.node[i], deployment_marks));
+            ck_assert_msg(fake_server_keys_left(scene.node[i], cluster_marks) == 0, "node %u: %zu keys are left", i,
+                          fake_server_keys_left(scene.node[i], cluster_marks));
         ck_assert_uint_eq(fake_server_protocol_errors(scene.node[i]), 0);
     }
     ck_assert_uint_eq(file_open_descriptors(), descriptors);

@@ -243,7 +243,7 @@ static void pause_at_random(unsigned most_ms)
 static bool breaks(const struct attack *attack, struct face *holder, const char *nodes, const redlock_options *options,
                    unsigned i)
 {
-    cluster_flush_all(cluster); /* the previous trial may have left keys and markers */
+    cluster_remove_keys(cluster); /* the previous trial may have left keys and markers */
     trust(holder);
     if (attack->prepare)
         attack->prepare(holder);
@@ -286,7 +286,7 @@ static unsigned count_broken(const struct attack *attack, uint32_t guard)
         printf("%s, guard %s: %u of %u trials gave two holders\n", attack->name, guard ? "on" : "off", broken, trials);
     ck_assert(face_wait_all_ready(holder)); /* the client may have seen a replica, and may still have an undo for it */
     held_close(holder);
-    cluster_flush_all(cluster);
+    cluster_remove_keys(cluster);
     free(nodes);
     return broken;
 }
@@ -311,7 +311,7 @@ TEST_LONG_ROWS(unguarded, each_attack_gives_a_second_holder_without_the_guard, R
 static bool is_taken_early(const char *nodes, unsigned i, const redlock_options *longer, const redlock_options *shorter)
 {
     static const size_t struck[] = {1, 3, 4};
-    cluster_flush_all(cluster);
+    cluster_remove_keys(cluster);
     struct face *holder = held_open_trusted(BLOCKING_FACE, nodes, longer);
     struct face *thief = held_open((int)i, nodes, shorter);
     uint64_t taken = test_now_ns();

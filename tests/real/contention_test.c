@@ -134,7 +134,7 @@ REAL_CASE(contention, real_shared_case, NULL);
 TEST_ROWS(contention, holders_exclude_each_other_and_none_starves, ROWS(contests))
 {
     const struct contest *contest = &contests[_i];
-    if (contest->nodes_hang && !deployment_has_control())
+    if (contest->nodes_hang && !real_can_fail_nodes())
         return;
     redlock_client *shared = contest->one_client ? connect_client(contest) : NULL;
     const unsigned count = contest->crowd ? CROWD : CONTENDERS;
@@ -164,7 +164,7 @@ TEST_ROWS(contention, holders_exclude_each_other_and_none_starves, ROWS(contests
     ck_assert(!unconfirmed || contest->nodes_hang);
     /* A close does not wait for a node that hangs longer than its timeout, and says so: its keys stay for their ttl. */
     if (unconfirmed)
-        deployment_remove_keys(real_nodes);
+        cluster_remove_keys(cluster);
 }
 
 REAL_PROGRAM("real_contention")

@@ -218,7 +218,6 @@ static bool hold_contest(const struct contest *contest, struct rival *rivals)
     ck_assert_int_eq(atomic_load(&overlaps), 0);
     printf("%s: ours had %u of %u turns; our longest wait took %llu ms\n", contest->name, ours, all,
            (unsigned long long)(longest_ns / MS));
-    fflush(stdout);
     return ours > 0 && 100 * ours >= contest->our_percent * all && all - ours >= contest->their_number &&
            longest_ns < (uint64_t)contest->longest_ms * MS;
 }

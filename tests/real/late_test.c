@@ -113,7 +113,7 @@ static bool survive_burst(uint32_t node_timeout_ms, uint32_t *took_ms)
     *took_ms = (uint32_t)((test_now_ns() - begun) / 1000000);
     uint64_t late_grants = held_statistics(burst.face).late_grants;
     face_close(&burst.face, NULL);
-    return cluster_keys_left(cluster, NULL, deployment_marks) == 0 && burst.good == BURST && late_grants == 0;
+    return cluster_keys_left(cluster, cluster_marks) == 0 && burst.good == BURST && late_grants == 0;
 }
 
 TEST(burst, overload_fails_no_lock_and_leaves_no_key)

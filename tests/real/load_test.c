@@ -14,7 +14,7 @@ enum { CHURNERS = 8, CHURN_SECONDS = 4, STRETCHES = 4, CHURN_RESOURCES = 6 };
 
 static const char *resource_name(unsigned resource, char name[32])
 {
-    snprintf(name, 32, DEPLOYMENT_PREFIX "load%u", resource);
+    snprintf(name, 32, CLUSTER_PREFIX "load%u", resource);
     return name;
 }
 

@@ -66,9 +66,9 @@ static struct neighbour *meet(int version)
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(pipe2(input, O_CLOEXEC), 0);
     int output = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    ck_assert(
-        process_start(&neighbour->process, &(struct process_options){.argv = argv, .output = path, .input = input[0]}));
-    ck_assert_int_eq(fcntl(output, F_SETFL, 0), 0); /* it blocks, now that the neighbour has opened the other end */
+    process_start(&neighbour->process, &(struct process_options){.argv = argv, .output = path, .input = input[0]});
+    ck_assert_int_eq(poll(&(struct pollfd){output, POLLIN, 0}, 1, 3 * REAL_SOON_MS), 1);
+    ck_assert_int_eq(fcntl(output, F_SETFL, 0), 0);
     neighbour->from = fdopen(output, "r");
     neighbour->to = fdopen(input[1], "w");
     setlinebuf(neighbour->to);

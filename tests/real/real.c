@@ -2,62 +2,66 @@
 
 #include "support/file.h"
 #include "support/fixture.h"
+#include "support/server_program.h"
 
 #include <poll.h>
 
-enum { EXIT_SKIPPED = 77, TEST_TIMEOUT_S = 120, NODES_MOST = 8 };
+enum { EXIT_SKIPPED = 77, TEST_TIMEOUT_S = 120, NODES_MOST = 8, OWN_NODES = 5 };
 
-struct deployment *real_nodes;
 struct cluster *cluster;
 redlock_result result;
 
+static struct cluster *common; /* of a case */
 static size_t descriptors_before;
 
 /* --- Before and after a test --- */
 
-static void make_nodes(void)
+static bool takes_nodes(void)
 {
-    real_nodes = deployment_create(false);
+    const char *nodes = getenv("REDLOCK_TEST_NODES");
+    return nodes && *nodes;
+}
+
+bool real_can_fail_nodes(void)
+{
+    return !takes_nodes() || getenv("REDLOCK_NODE_CONTROL");
 }
 
 static void make_own_nodes(void)
 {
-    real_nodes = deployment_create(true);
+    common = cluster_create(OWN_NODES, NULL);
+}
+
+static void make_nodes(void)
+{
+    if (takes_nodes())
+        common = cluster_adopt(getenv("REDLOCK_TEST_NODES"));
+    else
+        make_own_nodes();
 }
 
 static void destroy_nodes(void)
 {
-    deployment_destroy(real_nodes);
-    real_nodes = NULL;
+    if (takes_nodes())
+        cluster_repair(common);
+    cluster_destroy(common);
+    common = NULL;
 }
 
 static void note_state(void)
 {
-    cluster = NULL;
-    if (real_nodes) {
-        cluster = deployment_cluster(real_nodes);
+    cluster = common;
+    if (cluster) {
         cluster_repair(cluster); /* after a test that failed in its child process */
-        deployment_remove_keys(real_nodes);
+        cluster_remove_keys(cluster);
     }
     descriptors_before = file_open_descriptors();
-}
-
-static bool is_deployment(void)
-{
-    return real_nodes && cluster == deployment_cluster(real_nodes);
-}
-
-static const char *names_left(void)
-{
-    return is_deployment() ? deployment_key_names(real_nodes) : cluster_key_names(cluster, NULL, deployment_marks);
 }
 
 static bool keys_gone(void *arg)
 {
     (void)arg;
-    if (is_deployment())
-        return deployment_keys_left(real_nodes) == 0;
-    return !cluster || cluster_keys_left(cluster, NULL, deployment_marks) == 0;
+    return !cluster || cluster_keys_left(cluster, cluster_marks) == 0;
 }
 
 void real_turn(struct face *face)
@@ -87,12 +91,12 @@ static bool descriptors_closed(void *arg)
 
 static void look(void)
 {
-    if (real_nodes)
+    if (common)
         cluster_repair(cluster);
-    if (cluster)
+    else if (cluster)
         cluster_resume_all(cluster);
     held_close_all();
-    ck_assert_msg(real_nothing_left(NULL), "left on the nodes: %s", names_left());
+    ck_assert_msg(real_nothing_left(NULL), "left on the nodes: %s", cluster_key_names(cluster, cluster_marks));
     ck_assert_msg(wait_until(descriptors_closed, NULL, REAL_SOON_MS), "%zu descriptors were open before, %zu now",
                   descriptors_before, file_open_descriptors());
 }
@@ -180,8 +184,11 @@ int real_run(Suite *suite, bool needs_control)
 {
     SRunner *runner = srunner_create(suite);
     int failed = 0;
-    bool runs = deployment_available();
-    if (runs && needs_control && !deployment_has_control()) {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a run that takes hours shows how far it is */
+    bool runs = takes_nodes() || server_program_available();
+    if (!runs)
+        fprintf(stderr, "skipped: %s; or set REDLOCK_TEST_NODES\n", server_program_missing());
+    if (runs && needs_control && !real_can_fail_nodes()) {
         fputs("skipped: without REDLOCK_NODE_CONTROL the nodes in REDLOCK_TEST_NODES cannot be made to fail\n", stderr);
         runs = false;
     }

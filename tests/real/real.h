@@ -7,8 +7,8 @@
 #define TESTS_REAL_REAL_H
 
 #include "support/clock.h"
+#include "support/cluster.h"
 #include "support/delay_proxy.h"
-#include "support/deployment.h"
 #include "support/face.h"
 #include "support/test.h"
 
@@ -16,16 +16,16 @@
 
 enum { REAL_SOON_MS = 20000 };
 
-extern struct deployment *real_nodes;
-
 /* Cases that clean up before each test. After it they close the faces that it has left open, and wait until no key and no
- * descriptor is left. */
+ * descriptor is left. They start five servers, or take those that $REDLOCK_TEST_NODES names. */
 TCase *real_shared_case(Suite *suite, const char *name);
-/* The same with new servers, also where REDLOCK_TEST_NODES names others. */
+/* The same with new servers in any case. */
 TCase *real_common_case(Suite *suite, const char *name);
 TCase *real_own_case(Suite *suite, const char *name);
 /* A case without nodes: its tests start their own clusters. */
 TCase *real_bare_case(Suite *suite, const char *name);
+/* False: REDLOCK_TEST_NODES names servers, and there is no REDLOCK_NODE_CONTROL to stop or kill them. */
+bool real_can_fail_nodes(void);
 /* Starts a cluster for the calling test. The check after the test covers it, too. */
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options);
 /* Starts one of nodes that are all alike. */
@@ -91,7 +91,7 @@ int real_run(Suite *suite, bool needs_control);
 void real_turn(struct face *face);
 
 /* The name of a resource, as a key that no other program uses. */
-#define real_key(name) DEPLOYMENT_PREFIX name
+#define real_key(name) CLUSTER_PREFIX name
 
 /* Whether the key has this value on every node. */
 bool real_shows_everywhere(const char *key, const char *value);

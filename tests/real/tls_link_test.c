@@ -264,7 +264,7 @@ TEST_ROWS(link, a_full_socket_is_written_to_when_there_is_room, 2)
     ck_assert_uint_eq(granted, 1 + MANY);
     ck_assert_uint_eq(tls_relay_handshakes(relay), 1);
     held_close(face);
-    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, NULL), 0);
+    ck_assert_uint_eq(cluster_keys_left(cluster, cluster_marks), 0);
 }
 
 /* The program has the default disposition of SIGPIPE. */

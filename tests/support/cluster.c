@@ -26,12 +26,12 @@ enum {
 };
 
 /* Has all rights, regardless of the test's ACL and without the test's password. A server without ACL has no users. */
-static const char fixture_user[] = "fixture";
-static const char *const fixture_rights[] = {"on", "nopass", "~*", "+@all", NULL};
+#define FIXTURE_USER "fixture"
+
+const char *const cluster_marks[] = {"redlock:*", "{redlock}*", "*:marker", "*:redlock:fence", NULL};
 
 struct node {
-    char **arguments; /* of the server, ended by NULL */
-    size_t argument_count;
+    struct bytes command; /* of a shell, which becomes the server */
     char *directory;
     char *socket_path;
     char *log;
@@ -59,70 +59,37 @@ struct cluster {
 
 /* --- The command line of a server --- */
 
-static void add_argument(struct node *node, const char *argument)
+/* Each word is quoted for the shell. */
+static void add_words(struct node *node, const char *const *words)
 {
-    node->arguments = fixture_reallocate(node->arguments, (node->argument_count + 2) * sizeof *node->arguments);
-    node->arguments[node->argument_count++] = fixture_text("%s", argument);
-    node->arguments[node->argument_count] = NULL;
-}
-
-static void add_option(struct node *node, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void add_option(struct node *node, const char *name, const char *format, ...)
-{
-    char value[4096];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(value, sizeof value, format, arguments);
-    va_end(arguments);
-    add_argument(node, name);
-    add_argument(node, value);
-}
-
-static void add_arguments(struct node *node, const char *const *arguments)
-{
-    for (; arguments != NULL && *arguments != NULL; arguments++)
-        add_argument(node, *arguments);
+    for (; words != NULL && *words != NULL; words++)
+        bytes_print(&node->command, " '%s'", *words);
 }
 
 static void add_tls(struct node *node, const struct cluster_tls *tls)
 {
-    add_option(node, "--port", "%u", tls ? 0u : node->port);
-    if (!tls)
-        return;
-    add_option(node, "--tls-port", "%u", node->port);
-    add_option(node, "--tls-cert-file", "%s", tls->certificate);
-    add_option(node, "--tls-key-file", "%s", tls->key);
-    add_option(node, "--tls-ca-cert-file", "%s", tls->authority);
-    add_option(node, "--tls-auth-clients", tls->client_certificates ? "yes" : "no");
-}
-
-static void add_fixture_user(struct node *node)
-{
-    add_option(node, "--user", "%s", fixture_user);
-    add_arguments(node, fixture_rights);
-    if (server_program_has(SERVER_CHANNEL_ACL))
-        add_argument(node, "&*");
+    bytes_print(&node->command, " --port %u", tls ? 0u : node->port);
+    if (tls)
+        bytes_print(
+            &node->command,
+            " --tls-port %u --tls-cert-file '%s' --tls-key-file '%s' --tls-ca-cert-file '%s' --tls-auth-clients %s",
+            node->port, tls->certificate, tls->key, tls->authority, tls->client_certificates ? "yes" : "no");
 }
 
 static void add_users(struct node *node, const struct cluster_node_options *options)
 {
-    if (!server_program_has(SERVER_ACL) && !options->acl)
-        return;
+    const char *channels = server_program_has(SERVER_CHANNEL_ACL) ? " '&*'" : "";
     if (!options->acl) {
-        add_fixture_user(node);
+        if (server_program_has(SERVER_ACL))
+            bytes_print(&node->command, " --user " FIXTURE_USER " on nopass '~*' '+@all'%s", channels);
         return;
     }
     char *path = fixture_text("%s/users.acl", node->directory);
-    struct bytes lines = {0};
-    bytes_print(&lines, "user %s", fixture_user);
-    for (const char *const *right = fixture_rights; *right; right++)
-        bytes_print(&lines, " %s", *right);
-    bytes_print(&lines, "%s\n%s\n", server_program_has(SERVER_CHANNEL_ACL) ? " &*" : "", options->acl);
-    file_write(path, lines.data, lines.length);
-    add_option(node, "--aclfile", "%s", path);
-    bytes_free(&lines);
+    char *lines =
+        fixture_text("user " FIXTURE_USER " on nopass ~* +@all %s\n%s\n", *channels ? "&*" : "", options->acl);
+    file_write(path, lines, strlen(lines));
+    bytes_print(&node->command, " --aclfile '%s'", path);
+    free(lines);
     free(path);
 }
 
@@ -130,41 +97,40 @@ static void add_clock(struct node *node)
 {
     static const int64_t as_it_is[2];
     file_write(node->clock, as_it_is, sizeof as_it_is);
-    add_argument(node, "env");
-    add_option(node, "LD_PRELOAD=" SHIFTED_CLOCK_LIBRARY, "SHIFTED_CLOCK=%s", node->clock);
+    bytes_print(&node->command, " env LD_PRELOAD='" SHIFTED_CLOCK_LIBRARY "' SHIFTED_CLOCK='%s'", node->clock);
 }
 
 static void add_all(struct node *node, const struct cluster_options *options, const struct cluster_node_options *own)
 {
+    bytes_print(&node->command, "exec");
     if (own->network != 0)
-        add_option(node, "nsenter", "--net=/proc/%ld/ns/net", (long)own->network);
+        bytes_print(&node->command, " nsenter --net=/proc/%ld/ns/net", (long)own->network);
     if (own->own_clock)
         add_clock(node);
-    add_argument(node, server_program());
-    add_option(node, "--bind", "%s", own->host ? own->host : options->ipv6 ? "::1" : "127.0.0.1");
+    bytes_print(&node->command, " '%s' --bind %s --unixsocket '%s' --daemonize no --save ''", server_program(),
+                own->host       ? own->host
+                : options->ipv6 ? "::1"
+                                : "127.0.0.1",
+                node->socket_path);
     if (own->host)
-        add_option(node, "--protected-mode", "no");
+        bytes_print(&node->command, " --protected-mode no");
     add_tls(node, own->tls);
-    add_option(node, "--unixsocket", "%s", node->socket_path);
-    add_option(node, "--daemonize", "no");
-    add_option(node, "--save", "%s", "");
-    add_option(node, "--repl-diskless-sync-delay", "0"); /* otherwise a failover takes longer than the lock lives */
-    add_option(node, "--appendonly", own->persistent ? "yes" : "no");
-    if (own->persistent)
-        add_option(node, "--appendfsync", "always");
+    bytes_print(&node->command,
+                " --repl-diskless-sync-delay 0"); /* otherwise a failover takes longer than the lock lives */
+    bytes_print(&node->command, own->persistent ? " --appendonly yes --appendfsync always" : " --appendonly no");
     if (own->cluster_mode || options->masters > 0) {
         node->bus_reservation = socket_reserve_port(false, &node->bus);
         node->cluster_mode = true;
-        add_option(node, "--cluster-enabled", "yes");
-        add_option(node, "--cluster-port", "%u", node->bus);
+        bytes_print(&node->command, " --cluster-enabled yes --cluster-port %u", node->bus);
     }
     add_users(node, own);
     if (own->password) {
-        add_option(node, "--requirepass", "%s", own->password);
+        bytes_print(&node->command, " --requirepass '%s'", own->password);
         node->password = fixture_text("%s", own->password);
     }
-    add_arguments(node, options->arguments);
-    add_arguments(node, own->arguments);
+    add_words(node, options->arguments);
+    add_words(node, own->arguments);
+    bytes_append(&node->command, "", 1);
 }
 
 /* --- Start --- */
@@ -192,10 +158,11 @@ static void prepare_node(struct cluster *cluster, size_t index, const struct clu
 
 static void launch(struct node *node)
 {
-    struct process_options options = {.argv = node->arguments, .directory = node->directory, .output = node->log};
+    char shell[] = "sh", option[] = "-c";
+    char *const argv[] = {shell, option, node->command.data, NULL};
+    struct process_options options = {.argv = argv, .directory = node->directory, .output = node->log};
     unlink(node->socket_path);
-    if (!process_start(&node->process, &options))
-        fixture_fail("cannot start %s: %s; %s", node->arguments[0], strerror(errno), server_program_missing());
+    process_start(&node->process, &options);
 }
 
 _Noreturn static void give_up(const struct node *node, const char *what)
@@ -213,7 +180,7 @@ static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc,
     const struct raw_client_place place = {.path = node->socket_path,
                                            .host = node->host,
                                            .port = node->port,
-                                           .user = has_user ? fixture_user : NULL,
+                                           .user = has_user ? FIXTURE_USER : NULL,
                                            .password = has_user ? "" : node->password};
     return raw_client_ask(&place, deadline_ns, argc, argv, reply);
 }
@@ -228,15 +195,12 @@ static bool answers_ping(const struct node *node, uint64_t deadline_ns)
     return answered;
 }
 
-/* The server creates its socket and ends loading without notification, so both are polled every two milliseconds.
- * The end of its process is noticed at once. */
+/* The server creates its socket and ends loading without notification, so both are polled every two milliseconds. */
 static void await_ready(const struct node *node)
 {
-    enum { INTERVAL_MS = 2 };
     uint64_t deadline = test_deadline_ns(START_TIMEOUT_MS);
-    struct pollfd ended = {.fd = node->host ? -1 : node->process.alive, .events = POLLIN};
-    while (!answers_ping(node, deadline)) {
-        if (poll(&ended, 1, INTERVAL_MS) > 0)
+    for (; !answers_ping(node, deadline); poll(NULL, 0, 2)) {
+        if (!node->host && !process_running(&node->process))
             give_up(node, "ended at once");
         if (test_ms_left(deadline) == 0)
             give_up(node, "does not answer PING");
@@ -368,9 +332,7 @@ struct cluster *cluster_adopt(const char *nodes)
 
 static void free_node(struct node *node)
 {
-    for (size_t i = 0; i < node->argument_count; i++)
-        free(node->arguments[i]);
-    free(node->arguments);
+    bytes_free(&node->command);
     free(node->directory);
     free(node->socket_path);
     free(node->log);
@@ -572,19 +534,6 @@ void cluster_flush(struct cluster *cluster, size_t node)
         fixture_fail("FLUSHALL on node %zu: %s", node, reply);
 }
 
-static bool answering(const struct cluster *cluster, size_t node)
-{
-    const struct node *asked = &cluster->nodes[node];
-    return asked->host ? asked->state == UP : process_running(&asked->process) && !process_stopped(&asked->process);
-}
-
-void cluster_flush_all(struct cluster *cluster)
-{
-    for (size_t i = 0; i < cluster->size; i++)
-        if (answering(cluster, i))
-            cluster_flush(cluster, i);
-}
-
 /* --- Requests to a node --- */
 
 /* Appends the reply as text, or the reason why there is none. */
@@ -644,51 +593,53 @@ long long cluster_integer(struct cluster *cluster, size_t node, ...)
     return number;
 }
 
-/* Appends the names to `names` unless it is NULL. */
-static size_t list_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except,
-                        struct bytes *names)
+/* --- Keys --- */
+
+static bool answering(const struct node *node)
 {
-    struct resp_argument argv[] = {{"KEYS", 4}, {"*", 1}};
-    struct bytes reply = {0};
+    return node->host ? node->state == UP : process_running(&node->process) && !process_stopped(&node->process);
+}
+
+size_t cluster_keys_left(struct cluster *cluster, const char *const *except)
+{
+    struct bytes *names = &cluster->key_names;
     size_t count = 0;
-    if (pattern)
-        argv[1] = (struct resp_argument){pattern, strlen(pattern)};
-    bool answered = command_argv(cluster, node, &reply, 2, argv);
-    bytes_append(&reply, "", 1);
-    if (!answered || strncmp(reply.data, "-ERR", 4) == 0)
-        fixture_fail("KEYS on node %zu: %s", node, reply.data);
-    for (char *rest = reply.data, *name; (name = strsep(&rest, "\n"));) {
-        if (*name == '\0' || resp_matches_any(name, except))
+    names->length = 0;
+    for (size_t i = 0; i < cluster->size; i++) {
+        const struct resp_argument argv[] = {resp_argument_of("KEYS"),
+                                             resp_argument_of(cluster->owner ? "*" : CLUSTER_PREFIX "*")};
+        struct bytes reply = {0};
+        if (!answering(&cluster->nodes[i]))
             continue;
-        count++;
-        if (names)
-            bytes_print(names, " %s", name);
+        bool answered = command_argv(cluster, i, &reply, 2, argv);
+        bytes_append(&reply, "", 1);
+        if (!answered || strncmp(reply.data, "-ERR", 4) == 0)
+            fixture_fail("KEYS on node %zu: %s", i, reply.data);
+        bytes_print(names, "%zu:", i);
+        for (char *rest = reply.data, *name; (name = strsep(&rest, "\n"));)
+            if (*name != '\0' && !resp_matches_any(name, except)) {
+                bytes_print(names, " %s", name);
+                count++;
+            }
+        bytes_print(names, "; ");
+        bytes_free(&reply);
     }
-    bytes_free(&reply);
+    bytes_append(names, "", 1);
     return count;
 }
 
-size_t cluster_keys_left(struct cluster *cluster, const char *pattern, const char *const *except)
+const char *cluster_key_names(struct cluster *cluster, const char *const *except)
 {
-    size_t left = 0;
-    for (size_t i = 0; i < cluster->size; i++)
-        if (answering(cluster, i))
-            left += list_keys(cluster, i, pattern, except, NULL);
-    return left;
+    cluster_keys_left(cluster, except);
+    return cluster->key_names.data;
 }
 
-const char *cluster_key_names(struct cluster *cluster, const char *pattern, const char *const *except)
+void cluster_remove_keys(struct cluster *cluster)
 {
-    struct bytes *names = &cluster->key_names;
-    names->length = 0;
-    for (size_t i = 0; i < cluster->size; i++) {
-        if (!answering(cluster, i))
-            continue;
-        size_t before = names->length;
-        bytes_print(names, "%s%zu:", before > 0 ? "; " : "", i);
-        if (list_keys(cluster, i, pattern, except, names) == 0)
-            names->length = before;
-    }
-    bytes_append(names, "", 1);
-    return names->data;
+    static const char script[] = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end";
+    for (size_t i = 0; i < cluster->size; i++)
+        if (!cluster->owner)
+            cluster_command(cluster, i, NULL, 0, "EVAL", script, "0", CLUSTER_PREFIX "*", NULL);
+        else if (answering(&cluster->nodes[i]))
+            cluster_flush(cluster, i);
 }

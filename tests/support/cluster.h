@@ -56,7 +56,9 @@ struct cluster_options {
 struct cluster *cluster_create(size_t nodes, const struct cluster_options *options);
 /* The same for servers that run already: "host:port,host:port". $REDLOCK_NODE_CONTROL is a command that takes an action
  * (kill, start, pause, unpause) and a node's number, counted from 1; without it no faults are possible. Only the
- * functions for sizes, addresses, faults of processes and requests are for such a cluster. */
+ * functions for sizes, addresses, faults of processes, keys and requests are for such a cluster, and only the keys under
+ * CLUSTER_PREFIX are counted and removed. */
+#define CLUSTER_PREFIX "test:" /* of every key of a test */
 struct cluster *cluster_adopt(const char *nodes);
 void cluster_destroy(struct cluster *cluster);
 
@@ -96,7 +98,6 @@ void cluster_hold_clock(struct cluster *cluster, size_t node, int64_t time_us);
 void cluster_set_password(struct cluster *cluster, size_t node, const char *password);
 /* FLUSHALL. */
 void cluster_flush(struct cluster *cluster, size_t node);
-void cluster_flush_all(struct cluster *cluster);
 
 /* --- Requests to a node ---
  * The fixture uses a separate connection with a timeout of 5 s, and the user "fixture", which has all rights. On a
@@ -110,10 +111,13 @@ bool cluster_vcommand(struct cluster *cluster, size_t node, char *reply, size_t 
 /* The same for an integer reply. Any other reply ends the test. */
 long long cluster_integer(struct cluster *cluster, size_t node, ...) __attribute__((sentinel));
 
-/* Number of keys that match the pattern (glob, NULL: all) and none of the patterns in `except` (a list ended by
- * NULL, or NULL), on all running nodes, without stopped ones. */
-size_t cluster_keys_left(struct cluster *cluster, const char *pattern, const char *const *except);
+/* Patterns of the keys that the library keeps on a node permanently; ended by NULL. */
+extern const char *const cluster_marks[];
+/* Number of keys that match none of the patterns (a list ended by NULL), on all running nodes, without stopped ones. */
+size_t cluster_keys_left(struct cluster *cluster, const char *const *except);
 /* Their names for a message, "1: lock:a lock:b"; valid until the next call for this cluster. */
-const char *cluster_key_names(struct cluster *cluster, const char *pattern, const char *const *except);
+const char *cluster_key_names(struct cluster *cluster, const char *const *except);
+/* Removes all keys from the running nodes. */
+void cluster_remove_keys(struct cluster *cluster);
 
 #endif

@@ -1,7 +1,7 @@
 /* Child processes for fixtures. They never outlive the test, and never disturb its signals or its other children.
  *
- * The end of a child is detected by a pipe that only the child holds. So SIGCHLD and waitpid(-1) of the program
- * under test (libev's default loop reaps every child) do not matter. */
+ * The end of a child is read from /proc. So SIGCHLD and waitpid(-1) of the program under test (libev's default loop reaps
+ * every child) do not matter, and each process may ask for the children of another. */
 #ifndef TESTS_SUPPORT_PROCESS_H
 #define TESTS_SUPPORT_PROCESS_H
 
@@ -11,7 +11,6 @@
 
 struct process {
     pid_t pid; /* 0: none */
-    int alive; /* end of file when the child has ended; -1: none */
 };
 
 struct process_options {
@@ -19,13 +18,12 @@ struct process_options {
     const char *directory; /* working directory; NULL: the current one */
     const char *output;    /* file for its standard output and error; NULL: /dev/null */
     int input;             /* its standard input; 0 or -1: /dev/null */
-    bool detached;         /* in a separate session, and not killed with the test */
 };
 
-/* Returns false and sets errno if it cannot be started. Unless detached, it is killed when the thread that started
- * it ends. It gets its own process group: when the shell of a test in the background ends, the kernel sends SIGHUP
- * to each group that has a stopped process and no parent left in the session. */
-bool process_start(struct process *process, const struct process_options *options);
+/* A program that cannot be run says so in its output, and ends at once. It is killed when the thread that started it ends.
+ * It gets its own process group: when the shell of a test in the background ends, the kernel sends SIGHUP to each group
+ * that has a stopped process and no parent left in the session. */
+void process_start(struct process *process, const struct process_options *options);
 
 bool process_running(const struct process *process);
 void process_signal(const struct process *process, int signal);

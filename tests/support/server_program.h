@@ -11,7 +11,6 @@ enum server_feature {
     SERVER_CHANNEL_ACL = 602,    /* rights on channels: "&pattern" */
     SERVER_SUBCOMMAND_ACL = 700, /* a single subcommand can be revoked: "-client|id" */
     SERVER_CLUSTER_PORT = 700,   /* the port of the cluster bus can be chosen */
-    SERVER_REPEATED_SAVE = 700,  /* a second --save on the command line replaces --save "" */
     SERVER_SET_NX_GET = 700,     /* SET with both NX and GET */
     SERVER_AS_MODELLED = 700     /* replies as the model of a node in tests/simulation does */
 };

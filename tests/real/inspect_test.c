@@ -1,5 +1,4 @@
-/* The report of an inspection on real servers: the missing rights by name, and the servers' persistence and eviction
- * settings. */
+/* The report of an inspection on real servers: the missing rights and commands by name. */
 #include "real/held.h"
 #include "real/published_rights.h"
 
@@ -72,13 +71,31 @@ static void assert_named_without(const char *word)
 REAL_CASE(rights, real_bare_case, NULL);
 REAL_CASE(servers, real_bare_case, NULL);
 
+#define QUEUE KEY ":redlock:queue"
+#define ALIVE KEY ":redlock:alive"
+
+static void read_keys(char *digest, size_t size)
+{
+    static const char script[] =
+        "local all = '' for _, key in ipairs(KEYS) do all = all .. redis.call('DUMP', key) end "
+        "return redis.sha1hex(all)";
+    cluster_command(cluster, 0, digest, size, "EVAL", script, "3", KEY, QUEUE, ALIVE, NULL);
+    ck_assert_uint_eq(strlen(digest), 40);
+}
+
+/* The inspections change no key. */
 TEST(rights, each_missing_right_is_named)
 {
     if (!server_program_has(SERVER_SUBCOMMAND_ACL))
         return;
-    char *copy = strdup(published_rights()), *rest = copy, *word;
+    char *copy = strdup(published_rights()), *rest = copy, *word, before[256], after[256];
     unsigned tried = 0;
     begin(_i, published_rights());
+    face_ready(face, REAL_SOON_MS, &result);
+    cluster_command(cluster, 0, NULL, 0, "SET", KEY, "theirs", "PX", "600000", NULL);
+    cluster_command(cluster, 0, NULL, 0, "ZADD", QUEUE, "7", "somebody", NULL);
+    cluster_command(cluster, 0, NULL, 0, "HSET", ALIVE, "somebody", "7", NULL);
+    read_keys(before, sizeof before);
     ck_assert_str_eq(lacking(REDLOCK_OK), "");
     ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_GRANTED);
     ck_assert_uint_gt(result.node[0].latency_us, 0);
@@ -93,6 +110,12 @@ TEST(rights, each_missing_right_is_named)
     ck_assert_uint_gt(tried, 20);
     ck_assert_str_eq(lacking(REDLOCK_OK), "");
     free(copy);
+    real_status(face_inspect(face, "", &result), REDLOCK_INVALID, &result);
+    held_result_says("empty");
+    read_keys(after, sizeof after);
+    ck_assert_str_eq(after, before);
+    ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), 300000);
+    cluster_integer(cluster, 0, "DEL", KEY, QUEUE, ALIVE, NULL);
 }
 
 static const struct {
@@ -154,29 +177,6 @@ TEST_ROWS(rights, rules_are_for_all_resources_with_the_prefix, ROWS(prefixes))
     ck_assert_str_eq(lacking_for(RESOURCE "-2", REDLOCK_OK), "");
 }
 
-TEST(rights, an_inspection_has_no_effect)
-{
-    if (!server_program_has(SERVER_SUBCOMMAND_ACL))
-        return;
-    char before[256], after[256];
-    begin(_i, published_rights());
-    face_ready(face, REAL_SOON_MS, &result);
-    cluster_command(cluster, 0, NULL, 0, "SET", KEY, "theirs", "PX", "60000", NULL);
-    cluster_command(cluster, 0, NULL, 0, "ZADD", KEY ":redlock:queue", "7", "somebody", NULL);
-    cluster_command(cluster, 0, NULL, 0, "HSET", KEY ":redlock:alive", "somebody", "7", NULL);
-    cluster_command(cluster, 0, before, sizeof before, "DEBUG", "DIGEST", NULL);
-    long long keys = cluster_integer(cluster, 0, "DBSIZE", NULL);
-    for (unsigned i = 0; i < 3; i++)
-        lacking(REDLOCK_OK);
-    real_status(face_inspect(face, "", &result), REDLOCK_INVALID, &result);
-    ck_assert_ptr_nonnull(strstr(result.text, "empty"));
-    cluster_command(cluster, 0, after, sizeof after, "DEBUG", "DIGEST", NULL);
-    ck_assert_str_eq(after, before);
-    ck_assert_int_eq(cluster_integer(cluster, 0, "DBSIZE", NULL), keys);
-    ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), 30000);
-    cluster_integer(cluster, 0, "DEL", KEY, KEY ":redlock:queue", KEY ":redlock:alive", NULL);
-}
-
 /* --- Commands --- */
 
 /* Each server lacks one of the commands that the published rights list. */
@@ -218,49 +218,6 @@ TEST(servers, each_missing_command_is_named)
         const char *text = result.node[i].text;
         ck_assert_msg(result.node[i].outcome != REDLOCK_NODE_GRANTED && strstr(text, names[i]), "%s: %s", names[i],
                       text);
-    }
-}
-
-/* --- What a server is like --- */
-
-static const char *const saving[] = {"--save",      "3600 1", "--maxmemory", "100mb", "--maxmemory-policy",
-                                     "allkeys-lru", NULL};
-static const struct {
-    struct cluster_node_options server;
-    int append_only, snapshots;
-    const char *append_fsync, *maxmemory_policy;
-    uint32_t evicting;
-} keeping[] = {
-    {{.persistent = true}, 1, 0, "always", "noeviction", 0},
-    {{.arguments = saving}, 0, 1, "everysec", "allkeys-lru", REDLOCK_FINDING_EVICTING},
-    {{0}, 0, 0, "everysec", "noeviction", 0},
-};
-
-TEST(servers, persistence_and_eviction_of_servers_are_shown)
-{
-    if (!server_program_has(SERVER_REPEATED_SAVE))
-        return;
-    struct cluster_node_options nodes[3];
-    redlock_options options = held_options(4 * REAL_SOON_MS, 1);
-    /* long timeouts, so that a busy machine does not make the client give up nodes */
-    options.node_timeout_ms = options.silence_limit_ms = options.connect_timeout_ms = REAL_SOON_MS;
-    options.max_ttl_ms = options.ttl_ms;
-    for (uint32_t i = 0; i < 3; i++)
-        nodes[i] = keeping[i].server;
-    real_cluster(3, &(struct cluster_options){.nodes = nodes});
-    face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
-    real_status(face_inspect(face, RESOURCE, &result), REDLOCK_OK, &result);
-    for (uint32_t i = 0; i < 3; i++) {
-        status = held_node_status(face, i);
-        ck_assert_int_eq(status.append_only, keeping[i].append_only);
-        ck_assert_int_eq(status.snapshots, keeping[i].snapshots);
-        ck_assert_str_eq(status.append_fsync, keeping[i].append_fsync);
-        ck_assert_str_eq(status.maxmemory_policy, keeping[i].maxmemory_policy);
-        ck_assert_uint_eq(status.findings & REDLOCK_FINDING_EVICTING, keeping[i].evicting);
-        ck_assert_str_eq(status.marker_why, "new");
-        ck_assert_str_eq(status.marker_deployment, "default");
-        ck_assert_uint_eq(status.marker_nodes, 3);
-        ck_assert_uint_eq(status.marker_max_ttl_ms, options.max_ttl_ms);
     }
 }
 

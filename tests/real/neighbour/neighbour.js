@@ -59,7 +59,7 @@ const commands = {
       const lock = await acquire(key, 8000, 10000);
       try {
         fs.mkdirSync(witness);
-        await pause(2);
+        await pause(20);
         fs.rmdirSync(witness);
       } catch (error) {
         overlaps++;

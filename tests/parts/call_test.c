@@ -86,21 +86,4 @@ TEST_ROWS(calls, many_calls_take_several_turns, 2)
     ck_assert_uint_eq(ran, MANY);
 }
 
-TEST(calls, calls_of_a_dispatch_are_posted_together)
-{
-    ck_assert(rl_calls_fall_asleep(&calls, wakeup));
-    for (unsigned i = 0; i < CALLS; i++)
-        rl_calls_gather(&calls, &call[i]);
-    ck_assert_uint_eq(signals(), 0);
-    rl_calls_flush(&calls, wakeup);
-    ck_assert_uint_eq(signals(), 1);
-    rl_calls_close(&calls); /* runs them: they are refused */
-    ck_assert_uint_eq(ran, CALLS);
-    ck_assert(!rl_calls_post(&calls, wakeup, &call[0]));
-    rl_calls_gather(&calls, &call[1]);
-    rl_calls_flush(&calls, wakeup);
-    rl_calls_run_gathered(&calls);
-    ck_assert_uint_eq(ran, CALLS + 1);
-}
-
 TEST_PROGRAM("calls")

@@ -1,50 +1,34 @@
 /* What the client reads from a node and from the options for it: the time, the hash tag of a cluster, the findings. */
-#include <hiredis/hiredis.h>
-
+#include "parts/replies.h"
 #include "src/node/guard.h"
 #include "src/node/handshake.h"
 #include "src/node/listener.h"
 #include "src/node/nodes.h"
-#include "support/test.h"
 
 TEST_CASE(node, NULL, NULL);
 
 /* --- TIME --- */
 
 static const struct {
-    const char *bytes;
-    bool read;
-    uint64_t time_us;
+    const char *words;
+    uint64_t time_us; /* 0: it is no time */
 } times[] = {
-    {"*2\r\n$1\r\n7\r\n$1\r\n8\r\n", true, 7000008},
-    {"*2\r\n$10\r\n1700000000\r\n$6\r\n999999\r\n", true, 1700000000999999},
-    {"*2\r\n$1\r\n7\r\n$7\r\n1000000\r\n", false, 0},
-    {"*2\r\n$10\r\n9223372035\r\n$1\r\n0\r\n", true, 9223372035000000},
-    {"*2\r\n$10\r\n9223372036\r\n$1\r\n0\r\n", false, 0}, /* in ns it passes 64 bits, with a sign */
-    {"*2\r\n$15\r\n000000000000007\r\n$15\r\n000000000000008\r\n", true, 7000008},
-    {"*2\r\n$16\r\n0000000000000007\r\n$1\r\n8\r\n", false, 0},
-    {"*2\r\n$1\r\n7\r\n$16\r\n0000000000000008\r\n", false, 0},
-    {"*2\r\n:7\r\n$1\r\n8\r\n", false, 0},
-    {"*2\r\n$1\r\n7\r\n:8\r\n", false, 0},
-    {"*2\r\n$1\r\na\r\n$1\r\n8\r\n", false, 0},
-    {"*2\r\n$1\r\n7\r\n$1\r\nb\r\n", false, 0},
-    {"*1\r\n$1\r\n7\r\n", false, 0},
-    {"*3\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n", false, 0},
-    {"+OK\r\n", false, 0},
+    {"*2 $1 7 $1 8 *2 $15 000000000000007 $15 000000000000008 ", 7000008},
+    {"*2 $10 1700000000 $6 999999 ", 1700000000999999},
+    {"*2 $10 9223372035 $1 0 ", 9223372035000000},
+    {"*2 $10 9223372036 $1 0 ", 0}, /* in ns it passes 64 bits, with a sign */
+    {"*2 $1 7 $7 1000000 *2 $16 0000000000000007 $1 8 *2 $1 7 $16 0000000000000008 *2 :7 $1 8 *2 $1 7 :8 ", 0},
+    {"*2 $1 a $1 8 *2 $1 7 $1 b *1 $1 7 *3 $1 7 $1 8 $1 9 +OK ", 0},
 };
 
 TEST_ROWS(node, time_is_two_numbers, ROWS(times))
 {
-    redisReader *reader = redisReaderCreate();
-    void *reply = NULL;
-    uint64_t time_us = 0;
-    ck_assert_int_eq(redisReaderFeed(reader, times[_i].bytes, strlen(times[_i].bytes)), REDIS_OK);
-    ck_assert_int_eq(redisReaderGetReply(reader, &reply), REDIS_OK);
-    ck_assert_ptr_nonnull(reply);
-    ck_assert(rl_guard_parse_time(reply, &time_us) == times[_i].read);
-    ck_assert_uint_eq(time_us, times[_i].time_us);
-    freeReplyObject(reply);
-    redisReaderFree(reader);
+    redisReader *reader = reader_of(times[_i].words);
+    for (redisReply *reply; (reply = next_reply(reader)); freeReplyObject(reply)) {
+        uint64_t time_us = 0;
+        ck_assert(rl_guard_parse_time(reply, &time_us) == (times[_i].time_us != 0));
+        ck_assert_uint_eq(time_us, times[_i].time_us);
+    }
 }
 
 /* --- The slot in a Redis Cluster --- */

@@ -1,7 +1,6 @@
 /* The vote for each reply of a node. hiredis parses the replies from the bytes that a server sends. */
+#include "parts/replies.h"
 #include "src/node/reply.h"
-#include "support/fake_server.h"
-#include "support/test.h"
 
 /* The current reply; freed by the next call or at the end of the test. */
 static redisReply *reply;
@@ -15,14 +14,12 @@ static void forget_reply(void)
 
 static const redisReply *reply_of_bytes(const char *bytes, size_t size)
 {
-    redisReader *reader = redisReaderCreate();
-    void *read = NULL;
+    redisReader *reader = reader_of("");
     forget_reply();
     ck_assert_int_eq(redisReaderFeed(reader, bytes, size), REDIS_OK);
-    ck_assert_int_eq(redisReaderGetReply(reader, &read), REDIS_OK);
-    ck_assert_ptr_nonnull(read);
-    redisReaderFree(reader);
-    reply = read;
+    reply = next_reply(reader);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_ptr_null(next_reply(reader));
     return reply;
 }
 
@@ -32,15 +29,6 @@ static const redisReply *reply_of(const char *bytes)
 }
 
 enum { FOR_GOOD = 1, LEFT_NOTHING = 2, NOSCRIPT = 4, CLOCK = 8 };
-
-/* A space ends a line, _ is a space. */
-static const char *in_lines(const char *words)
-{
-    static char bytes[1024], *at;
-    for (at = bytes; *words; words++)
-        at += sprintf(at, *words == ' ' ? "\r\n" : *words == '_' ? " " : "%c", *words);
-    return bytes;
-}
 
 /* What each of the replies is. REFUSED: for now. The table of errors has more of them. */
 static const struct {
@@ -107,24 +95,17 @@ TEST_CASE(replies, NULL, forget_reply);
 
 TEST_ROWS(replies, a_reply_is_one_vote, ROWS(expectations))
 {
-    redisReader *reader = redisReaderCreate();
-    const char *bytes = in_lines(expectations[_i].words);
-    void *read = NULL;
-    ck_assert_int_eq(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
-    for (unsigned count = 0; redisReaderGetReply(reader, &read) == REDIS_OK && read; count++) {
-        forget_reply();
-        reply = read;
+    redisReader *reader = reader_of(expectations[_i].words);
+    for (unsigned count = 0; (reply = next_reply(reader)); count++) {
         struct rl_vote vote = rl_reply_vote(expectations[_i].command, reply);
         unsigned flags = (vote.permanent ? FOR_GOOD : 0) | (vote.left_nothing ? LEFT_NOTHING : 0) |
                          (vote.noscript ? NOSCRIPT : 0) | (vote.clock ? CLOCK : 0);
         ck_assert_msg(vote.vote == expectations[_i].vote && flags == expectations[_i].flags &&
                           vote.record == expectations[_i].record,
-                      "command %d, reply %u of '%s': vote %d flags %u", (int)expectations[_i].command, count, bytes,
-                      (int)vote.vote, flags);
+                      "command %d, reply %u of '%s': vote %d flags %u", (int)expectations[_i].command, count,
+                      expectations[_i].words, (int)vote.vote, flags);
+        forget_reply();
     }
-    ck_assert_uint_eq(reader->len, reader->pos); /* each was whole */
-    ck_assert_ptr_nonnull(reply);
-    redisReaderFree(reader);
 }
 
 /* The wording of the servers: Redis 5.0.14, 6.0.20, 6.2.16, 7.0.15 and 8.0.2, Valkey 8.1.1 and 9.1.2. */
@@ -245,12 +226,11 @@ static const struct {
     const char *words, *holder; /* NULL: the reply names none */
 } holders[] = {
     {RL_COMMAND_SET_GET, "$1 a ", "a"},
-    {RL_COMMAND_SET_GET, "+OK ", NULL},
     {RL_COMMAND_GRANT, "$1 a ", "a"},
     {RL_COMMAND_TAKE, "*6 :0 :0 :0 :0 :0 $1 a ", "a"},
     {RL_COMMAND_ENQUEUE, "*6 :0 :0 :0 :0 :0 $1 a ", "a"},
-    {RL_COMMAND_ENQUEUE, "*6 :0 :0 :0 :0 :0 :1 ", NULL},
-    {RL_COMMAND_ENQUEUE, "*5 :0 :0 :0 :0 :0 ", NULL},
+    {RL_COMMAND_SET_GET, "$-1 +OK ", NULL},
+    {RL_COMMAND_ENQUEUE, "*6 :0 :0 :0 :0 :0 :1 *5 :0 :0 :0 :0 :0 ", NULL},
     {RL_COMMAND_TAKE, "$1 a ", NULL},
     {RL_COMMAND_SET, "$1 a ", NULL},
     {RL_COMMAND_EXTEND, "$1 a ", NULL},
@@ -259,8 +239,12 @@ static const struct {
 
 TEST_ROWS(replies, holder_is_named_by_these_replies_alone, ROWS(holders))
 {
-    const redisReply *holder = rl_reply_holder(holders[_i].command, reply_of(in_lines(holders[_i].words)));
-    ck_assert_pstr_eq(holder ? holder->str : NULL, holders[_i].holder);
+    redisReader *reader = reader_of(holders[_i].words);
+    while ((reply = next_reply(reader))) {
+        const redisReply *holder = rl_reply_holder(holders[_i].command, reply);
+        ck_assert_pstr_eq(holder ? holder->str : NULL, holders[_i].holder);
+        forget_reply();
+    }
 }
 
 TEST_PROGRAM("replies")

@@ -3,7 +3,6 @@
 #include "src/core/timer.h"
 #include "support/test.h"
 
-#include <poll.h>
 #include <sys/timerfd.h>
 
 enum { MANY = 500 };
@@ -138,12 +137,6 @@ TEST(timers, due_timer_can_be_stopped_by_another)
 
 /* --- The descriptor --- */
 
-static bool readable(int timeout_ms)
-{
-    struct pollfd poll_for = {timers.descriptor, POLLIN, 0};
-    return poll(&poll_for, 1, timeout_ms) == 1;
-}
-
 static bool armed(void)
 {
     struct itimerspec setting;
@@ -167,25 +160,6 @@ TEST(timers, the_descriptor_is_set_only_for_something_earlier)
     set(1, now + 500 * QUORUM_SECOND);
     rl_timers_arm(&timers);
     ck_assert_uint_eq(timers.armed, now + 500 * QUORUM_SECOND);
-}
-
-/* A timer was stopped, so the descriptor becomes readable although no timer is due. That is harmless, and the
- * descriptor is set again for the next timer. */
-TEST(timers, early_wake_up_is_followed_by_the_due_one)
-{
-    quorum_time now = rl_now();
-    set(0, now + QUORUM_MILLISECOND);
-    rl_timers_arm(&timers);
-    rl_timer_stop(&timers, &counted[0].timer);
-    set(1, now + 20 * QUORUM_MILLISECOND);
-    rl_timers_arm(&timers);
-    while (counted[1].fired == 0) {
-        ck_assert(readable(5000));
-        rl_timers_fire(&timers, rl_now());
-        rl_timers_arm(&timers);
-    }
-    ck_assert_uint_ge(rl_now(), now + 20 * QUORUM_MILLISECOND);
-    ck_assert_uint_eq(counted[0].fired, 0);
 }
 
 TEST_PROGRAM("timers")

@@ -37,6 +37,7 @@ TEST(permits, no_slots_are_tried_twice)
             quorum_permits_init(&permits, NODES, count, wanted, count / 2);
             ck_assert_uint_eq(quorum_count(permits.slots), wanted);
             ck_assert(permits.slots >> (count / 2) & 1);
+            ck_assert_int_eq(quorum_permits_first(&permits), __builtin_ctz(permits.slots));
             tried = permits.slots;
             quorum_permits_try(&permits);
             refused_by(NODES, UINT64_MAX);
@@ -84,33 +85,6 @@ TEST(permits, any_free_slots_may_be_chosen_and_no_others)
                     choose(count, wanted, free, tried);
 }
 
-TEST(permits, clients_that_start_together_try_different_slots)
-{
-    unsigned chosen[8] = {0};
-    uint64_t random = 3;
-    for (unsigned i = 0; i < 8000; i++) {
-        quorum_permits_init(&permits, NODES, 8, 1, 0);
-        quorum_permits_try(&permits);
-        refused_by(NODES, 0xfe);
-        ck_assert(quorum_permits_next(&permits, next_random(&random)));
-        chosen[quorum_permits_first(&permits)]++;
-    }
-    ck_assert_uint_eq(chosen[0], 0);
-    for (unsigned slot = 1; slot < 8; slot++)
-        ck_assert_uint_gt(chosen[slot], 900);
-}
-
-TEST(permits, slot_that_was_freed_is_tried_next)
-{
-    quorum_permits_init(&permits, NODES, 3, 1, 0);
-    quorum_permits_try(&permits);
-    quorum_permits_freed(&permits, 2);
-    ck_assert_uint_eq(permits.slots, 4);
-    ck_assert_uint_eq(permits.tried, 0);
-    quorum_permits_freed(&permits, 3); /* there is no slot 3 */
-    ck_assert_uint_eq(permits.slots, 4);
-}
-
 /* Every order of two messages, with every slot that was free before. */
 TEST(permits, slots_that_were_freed_or_free_are_tried_together)
 {
@@ -131,6 +105,9 @@ TEST(permits, slots_that_were_freed_or_free_are_tried_together)
                 quorum_permits_freed(&permits, second);
                 ck_assert(permits.slots >> second & 1);
                 ck_assert_uint_eq(quorum_count(permits.slots), 2);
+                ck_assert_uint_eq(permits.freed, 1u << second);
+                ck_assert_uint_eq(permits.tried, 0);
+                quorum_permits_freed(&permits, MOST); /* there is no such slot */
                 ck_assert_uint_eq(permits.freed, 1u << second);
             }
 }

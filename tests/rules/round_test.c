@@ -1,5 +1,4 @@
-/* What round_exhaustive_test.c leaves out: refusals because of a clock, our own clock when it stopped, the last moment of a
- * validity, replies of nodes that got no request, and hand-overs. */
+/* What round_exhaustive_test.c leaves out: our own clock when it stopped, the last moment of a validity, and hand-overs. */
 #include "quorum/round.h"
 
 #include "support/test.h"
@@ -41,43 +40,6 @@ static struct quorum_round begun(const struct quorum_terms *terms)
     quorum_round_init(&round, terms);
     quorum_round_step(&round, &event);
     return round;
-}
-
-/* Behind a grant of node 0 a majority refuses, because of a clock (C) or for good (P). A node's second reply does not
- * count. */
-TEST(round, refusals_because_of_clocks_are_the_verdict)
-{
-    static const char *const refusals[] = {"CCC", "CPP"};
-    static const quorum_nodes clocks[] = {0xe, 0x2};
-    for (int i = 0; i < ROWS(refusals); i++) {
-        struct quorum_terms terms = terms_for(QUORUM_ACQUIRE, 5);
-        struct quorum_round round = begun(&terms);
-        vote(&round, 0, QUORUM_GRANTED, begin + MS, 0);
-        for (unsigned reply = 0; reply < 5; reply++) {
-            const struct quorum_event refused = {.type = QUORUM_VOTED,
-                                                 .now = begin + 2 * MS,
-                                                 .node = (reply + 1) % 4,
-                                                 .vote = QUORUM_REFUSED,
-                                                 .permanent = reply < 3 && refusals[i][reply] == 'P',
-                                                 .clock = reply >= 3 || refusals[i][reply] == 'C'};
-            ck_assert_int_eq(quorum_round_step(&round, &refused).decided, reply == 2);
-        }
-        ck_assert_int_eq(round.verdict, QUORUM_LOST_CLOCK);
-        ck_assert_uint_eq(round.clock, clocks[i]);
-    }
-}
-
-/* A batch renews many locks with one request, so a round may get a reply from a node that it did not send to. */
-TEST(round, grant_of_a_node_that_got_no_request_does_not_count)
-{
-    struct quorum_terms terms = terms_for(QUORUM_EXTEND, 3);
-    const struct quorum_event start = {.type = QUORUM_START, .now = begin, .usable = 0x6};
-    struct quorum_round round;
-    quorum_round_init(&round, &terms);
-    vote(&round, 0, QUORUM_ABSENT, begin, 0);
-    ck_assert_uint_eq(quorum_round_step(&round, &start).send, 0x6);
-    for (unsigned node = 0; node < 2; node++)
-        ck_assert(!vote(&round, node, QUORUM_GRANTED, begin + MS, 0).decided);
 }
 
 /* One node grants at this time; when the client learned that its clock had stopped; and the end of validity, 0 if the

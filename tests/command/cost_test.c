@@ -1,11 +1,8 @@
 /* The cost of redlock run on five healthy nodes: time and memory of a command that does nothing, and the time until an
  * interrupt ends the wait. The minimum of many runs counts, without the time in which a process waited for a processor:
  * the machine's delays are not redlock's. */
-#include "scene.h"
+#include "story.h"
 
-#include "support/clock.h"
-
-#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -43,7 +40,7 @@ TEST(shared_nodes, a_command_that_does_nothing_is_cheap)
     uint64_t least_ns = UINT64_MAX, least_work_ns = UINT64_MAX;
     for (int i = 0; i < RUNS; i++) {
         uint64_t worked = worked_ns(), starved = starved_ns(), began = test_now_ns();
-        program_exits(program_run("run " real_key("cost") " -- true"), 0);
+        story_tell("> run test:x -- true => 0");
         uint64_t took = test_now_ns() - began;
         starved = starved_ns() - starved;
         worked = worked_ns() - worked;
@@ -60,18 +57,16 @@ TEST(shared_nodes, a_command_that_does_nothing_is_cheap)
 TEST(shared_nodes, interrupt_ends_the_wait_within_100_ms)
 {
     uint64_t least_ns = UINT64_MAX;
-    scene_hold(real_key("cost"));
+    story_tell("hold test:x");
     for (int i = 0; i < RUNS && least_ns > 100000000; i++) {
-        struct program *program = program_start("run -v " real_key("cost") " -- true");
-        program_shows(program, "first attempt");
+        story_tell("p> run -v test:x -- true\nshows first attempt");
         uint64_t began = test_now_ns();
-        program_signal(program, SIGINT);
-        program_exits(program, -SIGINT);
+        story_tell("signal SIGINT\nends -SIGINT");
         uint64_t took = test_now_ns() - began;
         least_ns = took < least_ns ? took : least_ns;
     }
     ck_assert_msg(least_ns <= 100000000, "%.1f ms", (double)least_ns / 1e6);
-    scene_delete(real_key("cost"));
+    story_tell("delete test:x");
 }
 
 REAL_PROGRAM("cli_cost")

@@ -1,11 +1,8 @@
 #include "program.h"
 
 #include "support/bytes.h"
-#include "support/clock.h"
 #include "support/fixture.h"
-#include "support/process.h"
 
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -27,7 +24,8 @@ enum { VARIABLES_MAX = 512 };
 
 struct program {
     struct program *next;
-    pid_t pid; /* 0: reaped */
+    pid_t pid;
+    bool has_ended; /* and is reaped */
     int status;
     int output; /* a memory file, or the terminal's master */
     int errors; /* a memory file; -1: on a terminal */
@@ -38,12 +36,6 @@ struct program {
 struct program_setting program_setting;
 
 static struct program *programs; /* all of them, newest first */
-
-const char *program_redlock(void)
-{
-    const char *other = getenv("REDLOCK_TEST_PROGRAM");
-    return other != NULL ? other : REDLOCK_PROGRAM;
-}
 
 char *program_text(const char *format, ...)
 {
@@ -68,6 +60,7 @@ static bool is_kept(const char *variable)
 static void make_environment(char **made)
 {
     const struct program_setting *setting = &program_setting;
+    const char *other = getenv("REDLOCK_TEST_PROGRAM");
     size_t count = 0;
     if (setting->nodes != NULL)
         made[count++] = program_text("REDLOCK_NODES=%s", setting->nodes);
@@ -75,7 +68,7 @@ static void make_environment(char **made)
         if (is_kept(*variable))
             made[count++] = *variable;
     made[count++] = program_text("HOME=/nonexistent");
-    made[count++] = program_text("R=%s", program_redlock());
+    made[count++] = program_text("R=%s", other != NULL ? other : REDLOCK_PROGRAM);
     made[count++] = program_text("REDLOCK_CONFIG=%s", setting->config != NULL ? setting->config : "/dev/null");
     made[count] = NULL;
 }
@@ -136,16 +129,7 @@ static void open_files(struct program *program)
     program->errors = memfd_create("errors", MFD_CLOEXEC);
     if (program->output < 0 || program->errors < 0)
         fixture_fail("memfd_create: %s", strerror(errno));
-}
-
-static void reap(struct program *program)
-{
-    int status;
-    while (waitpid(program->pid, &status, 0) < 0)
-        if (errno != EINTR)
-            fixture_fail("waitpid: %s", strerror(errno));
-    program->pid = 0;
-    program->status = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+    fcntl(program->output, F_SETFL, O_APPEND); /* many processes may write at once */
 }
 
 static void destroy(void *object)
@@ -155,9 +139,9 @@ static void destroy(void *object)
     while (*link != program)
         link = &(*link)->next;
     *link = program->next;
-    if (program->pid > 0) {
+    if (!program->has_ended) {
         kill(program->pid, SIGKILL);
-        reap(program);
+        waitpid(program->pid, NULL, 0);
     }
     close(program->output);
     if (program->errors >= 0)
@@ -167,11 +151,11 @@ static void destroy(void *object)
     free(program);
 }
 
-struct program *program_start_bash(char *line)
+struct program *program_start(const char *line)
 {
     struct program *program = fixture_allocate(sizeof *program);
     char bash[] = "bash", option[] = "-c", terminal[64], *environment[VARIABLES_MAX];
-    char *const argv[] = {bash, option, line, NULL};
+    char *const argv[] = {bash, option, program_text("%s", line), NULL};
     *program = (struct program){.next = programs, .output = -1, .errors = -1};
     if (program_setting.terminal)
         open_terminal(program, terminal, sizeof terminal);
@@ -188,18 +172,12 @@ struct program *program_start_bash(char *line)
     return program;
 }
 
-struct program *program_start_words(const char *line)
+struct program *program_start_redlock(const char *words)
 {
-    return program_start_bash(program_text("set -- %s\n"
-                                           "while [[ $1 == [A-Z]*=* ]]; do export \"$1\"; shift; done\n"
-                                           "exec \"$R\" \"$@\"",
-                                           line));
-}
-
-struct program *program_waited(struct program *program)
-{
-    program_wait(program);
-    return program;
+    return program_start(program_text("set -- %s\n"
+                                      "while [[ $1 == [A-Z]*=* ]]; do export \"$1\"; shift; done\n"
+                                      "exec \"$R\" \"$@\"",
+                                      words));
 }
 
 void programs_end(void)
@@ -238,71 +216,25 @@ pid_t program_child(pid_t parent)
     return child;
 }
 
-pid_t program_process(const struct program *program, enum program_process process)
-{
-    pid_t found = program->pid;
-    for (enum program_process i = PROGRAM_FRONT; i < process; i++)
-        found = program_child(found);
-    if (found == 0)
-        fixture_fail("redlock run has too few processes");
-    return found;
-}
-
-void program_signal(const struct program *program, int number)
-{
-    kill(program->pid, number);
-}
-
-static bool has_ended(void *arg)
-{
-    struct program *program = arg;
-    siginfo_t information = {0};
-    (void)program_output(program); /* a terminal that no process reads stops its writer */
-    return program->pid == 0 || (waitid(P_PID, (id_t)program->pid, &information, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                                 information.si_pid > 0);
-}
-
-bool program_is_running(struct program *program)
-{
-    return !has_ended(program);
-}
-
-bool program_is_stopped(void *program)
-{
-    return process_stopped(&(struct process){.pid = program_pid(program)});
-}
-
 bool program_is_gone(pid_t pid)
 {
     return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-static bool is_gone(void *pid)
+bool program_has_ended(struct program *program)
 {
-    return program_is_gone(*(pid_t *)pid);
+    int status;
+    (void)program_output(program); /* a terminal that no process reads stops its writer */
+    if (!program->has_ended && waitpid(program->pid, &status, WNOHANG) == program->pid) {
+        program->has_ended = true;
+        program->status = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+    }
+    return program->has_ended;
 }
 
-bool program_soon_gone(pid_t pid)
+int program_status(const struct program *program)
 {
-    return wait_until(is_gone, &pid, PROGRAM_SOON_MS);
-}
-
-int program_wait(struct program *program)
-{
-    if (!wait_until(has_ended, program, PROGRAM_SOON_MS))
-        fixture_fail("the program does not end; errors: %s; output: %s", program_errors(program),
-                     program_output(program));
-    if (program->pid > 0)
-        reap(program);
     return program->status;
-}
-
-struct program *program_ends(const char *file, int line, struct program *program, int status)
-{
-    int actual = program_wait(program);
-    ck_assert_msg(actual == status, "%s:%d: exit status %d, not %d; errors: %.3000s; output: %.3000s", file, line,
-                  actual, status, program_errors(program), program_output(program));
-    return program;
 }
 
 /* --- Output --- */
@@ -329,60 +261,6 @@ const char *program_output(struct program *program)
 const char *program_errors(struct program *program)
 {
     return program->errors < 0 ? program_output(program) : read_more(program, program->errors, &program->errors_text);
-}
-
-struct expected {
-    struct program *program;
-    const char *text;
-    unsigned before; /* number of occurrences before */
-};
-
-static bool says(void *arg)
-{
-    const struct expected *expected = arg;
-    return strstr(program_output(expected->program), expected->text) != NULL ||
-           strstr(program_errors(expected->program), expected->text) != NULL;
-}
-
-bool program_says(struct program *program, const char *text)
-{
-    struct expected expected = {program, text, 0};
-    return wait_until(says, &expected, PROGRAM_SOON_MS);
-}
-
-static bool says_number(void *arg)
-{
-    const struct expected *expected = arg;
-    const char *found = strstr(program_output(expected->program), expected->text);
-    return found != NULL && strpbrk(found + strlen(expected->text), " .\r\n") != NULL;
-}
-
-int program_number(struct program *program, const char *text)
-{
-    struct expected expected = {program, text, 0};
-    if (!wait_until(says_number, &expected, PROGRAM_SOON_MS))
-        fixture_fail("no number after '%s': %s%s", text, program_output(program), program_errors(program));
-    return atoi(strstr(program_output(program), text) + strlen(text));
-}
-
-unsigned program_count(struct program *program, const char *text)
-{
-    unsigned count = 0;
-    for (const char *found = program_output(program); (found = strstr(found, text)) != NULL; found += strlen(text))
-        count++;
-    return count;
-}
-
-static bool says_again(void *arg)
-{
-    const struct expected *expected = arg;
-    return program_count(expected->program, expected->text) > expected->before;
-}
-
-bool program_says_again(struct program *program, const char *text, unsigned before)
-{
-    struct expected expected = {program, text, before};
-    return wait_until(says_again, &expected, PROGRAM_SOON_MS);
 }
 
 /* --- Terminal --- */

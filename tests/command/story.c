@@ -1,21 +1,22 @@
 #include "story.h"
 
 #include "support/bytes.h"
-#include "support/clock.h"
 #include "support/file.h"
 #include "support/fixture.h"
 #include "support/process.h"
-#include "support/server_program.h"
 #include "support/temp_dir.h"
 
 #include <ctype.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-enum { COLUMNS = 8, VALUES = 32, ACTORS = 8, REDIS_WORDS = 8, NODES_MOST = 8 };
+enum { VALUES = 64, ACTORS = 8, STEPS_MOST = 64 };
 
 struct line {
     char *text;
@@ -32,7 +33,7 @@ struct story {
     bool follows;              /* in the test of the row before it */
 };
 
-static const char *path; /* of the file */
+static const char *path = ""; /* of the file */
 static struct line *lines;
 static size_t lines_count, common; /* steps before the first story, which begin each */
 static struct story *stories;
@@ -57,39 +58,30 @@ static struct {
     bool over;
 } now;
 
-_Noreturn static void failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void story_begin(void)
+{
+    memset(&now, 0, sizeof now);
+}
 
-_Noreturn static void failed(const char *format, ...)
+void story_fail(const char *format, ...)
 {
     char why[4096];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
-    ck_abort_msg("%s:%u: '%s': %s; output: %.3000s; errors: %.3000s", path, now.line, now.step, why,
-                 now.program ? program_output(now.program) : "", now.program ? program_errors(now.program) : "");
+    ck_abort_msg("%s:%u: '%s': %s; output: %.3000s; errors: %.3000s", path, now.line, now.step, why, story_output(),
+                 story_errors());
 }
 
-#define REQUIRE(condition, ...)                                                                                        \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            failed(__VA_ARGS__);                                                                                       \
-    } while (0)
+void story_wait(uint64_t began_ns)
+{
+    poll(NULL, 0, test_now_ns() - began_ns < 50000000 ? 1 : 10);
+}
 
 /* --- Words and values --- */
 
-static bool is(const char *word, const char *other)
-{
-    return strcmp(word, other) == 0;
-}
-
-static bool begins(const char *text, const char *word)
-{
-    return strncmp(text, word, strlen(word)) == 0;
-}
-
-/* Returns the first word, and moves the text behind it and its spaces. */
-static char *take_word(char **text)
+char *story_take_word(char **text)
 {
     char *word = *text;
     *text += strcspn(*text, " ");
@@ -99,8 +91,7 @@ static char *take_word(char **text)
     return word;
 }
 
-/* Ends the text before the separator. Returns what is behind its last occurrence; NULL: there is none. */
-static char *split_off(char *text, const char *separator)
+char *story_split_off(char *text, const char *separator)
 {
     char *last = NULL;
     for (char *at = text; (at = strstr(at, separator)) != NULL; at++)
@@ -114,7 +105,7 @@ static char *split_off(char *text, const char *separator)
     return rest + strspn(rest, " ");
 }
 
-static char *unescape(char *text)
+char *story_unescape(char *text)
 {
     static const char letters[] = "ne\\tr", bytes[] = "\n\033\\\t\r";
     char *to = text;
@@ -135,9 +126,9 @@ static char *unescape(char *text)
     return text;
 }
 
-static void set_value(const char *name, const char *text)
+void story_set_value(const char *name, const char *text)
 {
-    REQUIRE(now.values < VALUES, "too many values");
+    STORY_REQUIRE(now.values < VALUES, "too many values");
     now.value[now.values++] = (struct value){name, text};
 }
 
@@ -147,13 +138,7 @@ static const char *value_of(const char *name, size_t length)
     for (size_t i = now.values; i-- > 0;)
         if (strlen(now.value[i].name) == length && strncmp(now.value[i].name, name, length) == 0)
             return now.value[i].text;
-    if (length == 5 && strncmp(name, "nodes", 5) == 0)
-        return cluster_nodes_string(cluster);
-    if (length == 5 && strncmp(name, "node", 4) == 0)
-        return cluster_address(cluster, (size_t)(name[4] - '1'));
-    if (length == 6 && strncmp(name, "server", 6) == 0)
-        return server_program();
-    return length == 8 && strncmp(name, "patience", 8) == 0 ? SCENE_PATIENCE : NULL;
+    return scene_value(name, length);
 }
 
 /* Puts the values in, and those in them. What is in braces without being one stays. */
@@ -186,8 +171,7 @@ static char *with_values(const char *text)
 static const char *const number_names[] = {NAMED(NAME_OF)};
 static const int numbers[] = {NAMED(VALUE_OF)};
 
-/* A number, or one with a name, perhaps behind '-' or "128+". */
-static int number_of(const char *text)
+int story_number(const char *text)
 {
     bool negative = *text == '-', added = strncmp(text, "128+", 4) == 0;
     const char *name = text + (added ? 4 : negative);
@@ -196,53 +180,87 @@ static int number_of(const char *text)
         number = is(number_names[i], name) ? numbers[i] : number;
     if (isdigit((unsigned char)*name))
         number = atoi(name);
-    REQUIRE(number >= 0, "'%s' is no number", text);
+    STORY_REQUIRE(number >= 0, "'%s' is no number", text);
     return added ? 128 + number : negative ? -number : number;
 }
 
 /* --- Programs --- */
 
-static bool has_ended(void *program)
+const char *story_output(void)
 {
-    return !program_is_running(program);
+    return now.program ? program_output(now.program) : "";
+}
+
+const char *story_errors(void)
+{
+    return now.program ? program_errors(now.program) : "";
+}
+
+static bool shows(const char *text)
+{
+    return strstr(story_output(), text) || strstr(story_errors(), text);
+}
+
+static unsigned count_shown(const char *text)
+{
+    unsigned shown = 0;
+    for (const char *at = story_output(); (at = strstr(at, text)) != NULL; at += strlen(text))
+        shown++;
+    return shown;
+}
+
+/* What comes after the text; NULL: it, or the end of a number, is not there yet. */
+static const char *number_behind(const char *text)
+{
+    const char *found = strstr(story_output(), text);
+    return found && strpbrk(found + strlen(text), " .\r\n") ? found + strlen(text) : NULL;
 }
 
 static void ends(char *end)
 {
     bool prints = begins(end, "prints ");
-    char *says = strstr(end, ": ");
-    if (says != NULL && !prints) {
+    char *says = prints ? NULL : strstr(end, ": ");
+    if (says != NULL) {
         *says = '\0';
-        says = unescape(says + 2);
+        says = story_unescape(says + 2);
     }
-    REQUIRE(wait_until(has_ended, now.program, PROGRAM_SOON_MS), "it does not end");
-    int status = program_wait(now.program), expected = prints ? 0 : number_of(end);
-    REQUIRE(status == expected, "exit status %d, not %d", status, expected);
-    const char *output = program_output(now.program), *errors = program_errors(now.program);
+    STORY_SOON(program_has_ended(now.program), "it does not end");
+    int status = program_status(now.program), expected = prints ? 0 : story_number(end);
+    STORY_REQUIRE(status == expected, "exit status %d, not %d", status, expected);
+    const char *output = story_output(), *errors = story_errors();
     if (prints)
-        REQUIRE(strcmp(output, program_text("%s\n", unescape(end + 7))) == 0, "another output");
+        STORY_REQUIRE(is(output, program_text("%s\n", story_unescape(end + 7))), "another output");
     else if (says != NULL)
-        REQUIRE(strstr(errors, says) != NULL && *output == '\0' && strchr(errors, '\n') != NULL &&
-                    strchr(errors, '\n')[1] == '\0',
-                "not one line with '%s', or some output", says);
+        STORY_REQUIRE(strstr(errors, says) != NULL && *output == '\0' && strchr(errors, '\n') != NULL &&
+                          strchr(errors, '\n')[1] == '\0',
+                      "not one line with '%s', or some output", says);
 }
 
-static void start(char kind, char *line)
+static void start(char kind, const char *line)
 {
-    now.program = kind == '>' ? program_start_words(line) : program_start_bash(line);
+    now.program = kind == '>' ? program_start_redlock(line) : program_start(line);
 }
 
 /* The machine may be so late that the wait ends before the nodes have replied. */
 static void run(char kind, char *line, bool again)
 {
     uint64_t deadline = test_deadline_ns(PROGRAM_SOON_MS);
-    char *end = split_off(line, " => ");
+    char *end = story_split_off(line, " => ");
     do {
         start(kind, line);
-        REQUIRE(wait_until(has_ended, now.program, PROGRAM_SOON_MS), "it does not end");
-    } while (again && program_wait(now.program) == NO_QUORUM && test_now_ns() < deadline);
+        STORY_SOON(program_has_ended(now.program), "it does not end");
+    } while (again && program_status(now.program) == NO_QUORUM && test_now_ns() < deadline);
     if (end != NULL)
         ends(end);
+}
+
+/* What jq(1) prints for the output, without its last newline: an independent program decides whether it is JSON. */
+static const char *json(const char *filter)
+{
+    struct program *jq = program_start(program_text("jq -r '%s' <<'JSON'\n%s\nJSON", filter, story_output()));
+    STORY_SOON(program_has_ended(jq), "jq does not end");
+    STORY_REQUIRE(program_status(jq) == 0, "jq: %s", program_errors(jq));
+    return program_text("%.*s", (int)strcspn(program_output(jq), "\n"), program_output(jq));
 }
 
 /* A number, or a value's name. */
@@ -251,33 +269,41 @@ static pid_t process_of(const char *text)
     bool is_group = *text == '-';
     const char *value = value_of(text + is_group, strlen(text + is_group));
     int pid = atoi(value ? value : text + is_group);
-    REQUIRE(pid > 1, "'%s' is no process", text);
+    STORY_REQUIRE(pid > 1, "'%s' is no process", text);
     return is_group ? -pid : pid;
+}
+
+pid_t story_process(const char *name)
+{
+    return process_of(name);
 }
 
 static const char *found(const char *how, char *rest)
 {
-    struct program *program = now.program;
-    pid_t pid = program ? program_pid(program) : 0;
+    const char *output = story_output();
+    pid_t pid = now.program ? program_pid(now.program) : 0;
     if (is(how, "json"))
-        return scene_json(program, rest);
-    if (is(how, "number"))
-        return program_text("%d", program_number(program, unescape(rest)));
+        return json(rest);
+    if (is(how, "number")) {
+        story_unescape(rest);
+        STORY_SOON(number_behind(rest) != NULL, "no number");
+        return program_text("%d", atoi(number_behind(rest)));
+    }
     if (is(how, "line"))
-        return program_text("%.*s", (int)strcspn(program_output(program), "\n"), program_output(program));
+        return program_text("%.*s", (int)strcspn(output, "\n"), output);
     if (is(how, "pid"))
         return program_text("%d", (int)pid);
     if (is(how, "holder"))
-        return program_text("%d", (int)program_process(program, PROGRAM_HOLDER));
+        return program_text("%d", (int)program_child(pid));
     if (is(how, "child"))
         return program_text("%d", (int)program_child(*rest == '\0' ? pid : process_of(rest)));
     if (is(how, "output"))
-        return program_text("%s", program_output(program));
+        return program_text("%s", output);
     if (is(how, "text"))
         return rest;
     if (is(how, "file"))
-        return scene_file(unescape(rest));
-    REQUIRE(is(how, "directory"), "there is no value '%s'", how);
+        return scene_file(story_unescape(rest));
+    STORY_REQUIRE(is(how, "directory"), "there is no value '%s'", how);
     const char *directory = temp_dir_path(temp_dir_make());
     real_note_descriptors();
     return directory;
@@ -286,40 +312,38 @@ static const char *found(const char *how, char *rest)
 /* Looks at what it has written, or soon writes. */
 static bool take_text_step(const char *verb, char *text)
 {
-    const char *output = program_output(now.program), *errors = program_errors(now.program);
     bool counts = is(verb, "times") || is(verb, "count");
-    unsigned number = counts ? (unsigned)number_of(take_word(&text)) : 0;
-    char *expected = is(verb, "json") ? split_off(text, " == ") : NULL;
+    unsigned number = counts ? (unsigned)story_number(story_take_word(&text)) : 0;
+    char *expected = is(verb, "json") ? story_split_off(text, " == ") : NULL;
     if (expected == NULL)
-        unescape(text);
+        story_unescape(text);
     if (is(verb, "shows"))
-        REQUIRE(program_says(now.program, text), "not shown");
+        STORY_SOON(shows(text), "not shown");
     else if (is(verb, "times"))
-        REQUIRE(program_says_again(now.program, text, number - 1), "not shown so often");
+        STORY_SOON(count_shown(text) >= number, "not shown so often");
     else if (is(verb, "count"))
-        REQUIRE(program_count(now.program, text) == number, "%u times", program_count(now.program, text));
+        STORY_REQUIRE(count_shown(text) == number, "%u times", count_shown(text));
     else if (is(verb, "out"))
-        REQUIRE(strstr(output, text) != NULL, "not in its output");
+        STORY_REQUIRE(strstr(story_output(), text) != NULL, "not in its output");
     else if (is(verb, "err"))
-        REQUIRE(strstr(errors, text) != NULL, "not in its errors");
+        STORY_REQUIRE(strstr(story_errors(), text) != NULL, "not in its errors");
     else if (is(verb, "out="))
-        REQUIRE(strcmp(output, text) == 0, "another output");
+        STORY_REQUIRE(is(story_output(), text), "another output");
     else if (is(verb, "err="))
-        REQUIRE(strcmp(errors, text) == 0, "other errors");
+        STORY_REQUIRE(is(story_errors(), text), "other errors");
     else if (is(verb, "not"))
-        REQUIRE(strstr(output, text) == NULL && strstr(errors, text) == NULL, "it is written");
+        STORY_REQUIRE(!shows(text), "it is written");
     else if (expected != NULL)
-        REQUIRE(is(scene_json(now.program, text), unescape(expected)), "it is '%s'", scene_json(now.program, text));
+        STORY_REQUIRE(is(json(text), story_unescape(expected)), "it is '%s'", json(text));
     else
         return false;
     return true;
 }
 
 /* An orphan, which is a child of this process since `subreaper`. */
-static bool is_reaped(void *process)
+static bool is_reaped(pid_t pid)
 {
     int status = 0;
-    pid_t pid = *(pid_t *)process;
     return waitpid(pid, &status, WNOHANG) > 0 && (pid < 0 || status == 0);
 }
 
@@ -328,174 +352,77 @@ static bool take_process_step(const char *verb, char *rest)
     if (is(verb, "ends")) {
         ends(rest);
     } else if (is(verb, "let")) {
-        const char *name = take_word(&rest), *how = take_word(&rest);
-        set_value(name, found(how, rest));
+        const char *name = story_take_word(&rest), *how = story_take_word(&rest);
+        story_set_value(name, found(how, rest));
     } else if (is(verb, "terminates")) {
-        program_signal(now.program, SIGTERM);
+        kill(program_pid(now.program), SIGTERM);
         ends(program_text("128+SIGTERM"));
     } else if (is(verb, "signal")) {
-        program_signal(now.program, number_of(rest));
+        kill(program_pid(now.program), story_number(rest));
     } else if (is(verb, "kill")) {
-        int number = number_of(take_word(&rest));
-        REQUIRE(kill(process_of(rest), number) == 0, "there is no such process");
+        int number = story_number(story_take_word(&rest));
+        STORY_REQUIRE(kill(process_of(rest), number) == 0, "there is no such process");
     } else if (is(verb, "stopped")) {
-        REQUIRE(wait_until(program_is_stopped, now.program, PROGRAM_SOON_MS), "it is not");
+        STORY_SOON(process_state(program_pid(now.program)) == 'T', "it is not");
     } else if (is(verb, "running")) {
-        real_until(NULL, !process_stopped(&(struct process){.pid = process_of(rest)}));
+        STORY_SOON(process_state(process_of(rest)) != 'T', "it is not");
     } else if (is(verb, "foreground")) {
-        real_until(NULL, program_foreground(now.program) == process_of(rest));
+        STORY_SOON(program_foreground(now.program) == process_of(rest), "it is not");
     } else if (is(verb, "type")) {
-        program_type(now.program, unescape(rest));
+        program_type(now.program, story_unescape(rest));
     } else if (is(verb, "hang-up")) {
         program_hang_up(now.program);
     } else if (is(verb, "gone")) {
-        REQUIRE(program_is_gone(process_of(rest)), "it is there");
+        STORY_REQUIRE(program_is_gone(process_of(rest)), "it is there");
     } else if (is(verb, "soon-gone")) {
-        REQUIRE(program_soon_gone(process_of(rest)), "it is there");
+        STORY_SOON(program_is_gone(process_of(rest)), "it is there");
     } else if (is(verb, "ended")) {
-        real_until(NULL, process_has_ended(process_of(rest)));
+        STORY_SOON(process_has_ended(process_of(rest)), "it is there");
     } else if (is(verb, "reap")) {
-        pid_t pid = is(rest, "any") ? -1 : process_of(rest);
-        REQUIRE(wait_until(is_reaped, &pid, PROGRAM_SOON_MS), "it lives on, or has failed");
+        STORY_SOON(is_reaped(is(rest, "any") ? -1 : process_of(rest)), "it lives on, or has failed");
     } else if (is(verb, "subreaper")) {
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     } else if (is(verb, "lives")) {
-        REQUIRE(!process_has_ended(process_of(rest)), "it has ended");
+        STORY_REQUIRE(!process_has_ended(process_of(rest)), "it has ended");
     } else {
         return false;
     }
     return true;
 }
 
-/* --- Nodes and surroundings --- */
-
-struct copies {
-    const char *key;
-    size_t wanted;
-};
-
-static bool are_there(void *copies)
-{
-    const struct copies *expected = copies;
-    return scene_held_on(expected->key) == expected->wanted;
-}
-
-/* The bits of the numbers in front; of all nodes if there are none. */
-static unsigned take_nodes(char **text)
-{
-    unsigned nodes = 0;
-    while (isdigit((unsigned char)**text))
-        nodes |= 1u << (atoi(take_word(text)) - 1);
-    return nodes ? nodes : ~0u;
-}
-
-static void on_nodes(void (*act)(struct cluster *, size_t), char *list)
-{
-    while (*list != '\0')
-        act(cluster, (size_t)number_of(take_word(&list)) - 1);
-}
-
-static void redis(char *rest)
-{
-    const char *word[REDIS_WORDS] = {NULL}, *expected = split_off(rest, " => ");
-    char reply[4096];
-    unsigned nodes = take_nodes(&rest);
-    for (size_t i = 0; i < REDIS_WORDS && *rest != '\0'; i++)
-        word[i] = unescape(take_word(&rest));
-    for (size_t i = 0; i < cluster_size(cluster); i++) {
-        if (!(nodes & 1u << i))
-            continue;
-        REQUIRE(cluster_command(cluster, i, reply, sizeof reply, word[0], word[1], word[2], word[3], word[4], word[5],
-                                word[6], word[7], NULL),
-                "node %zu does not reply", i + 1);
-        REQUIRE(expected == NULL || is(reply, expected), "node %zu replies %s", i + 1, reply);
-    }
-}
-
-static void make_cluster(size_t nodes, char *rest)
-{
-    struct cluster_node_options each = {.own_clock = is(rest, "clocks")};
-    const char *arguments[2 * REDIS_WORDS] = {NULL};
-    if (begins(rest, "password="))
-        each.password = rest + strlen("password=");
-    if (begins(rest, "rename=")) {
-        rest += strlen("rename=");
-        for (size_t i = 0; i < REDIS_WORDS && *rest != '\0'; i += 3) {
-            arguments[i] = "--rename-command";
-            arguments[i + 1] = take_word(&rest);
-            arguments[i + 2] = "";
-        }
-        each.arguments = arguments;
-    }
-    scene_cluster(nodes, &each);
-}
-
-static bool take_node_step(const char *verb, char *rest)
-{
-    bool counts = is(verb, "on") || is(verb, "renewals") || is(verb, "cluster") || is(verb, "shift");
-    size_t number = counts ? (size_t)number_of(take_word(&rest)) : 0;
-    struct copies copies = {rest, number};
-    if (is(verb, "on"))
-        REQUIRE(wait_until(are_there, &copies, REAL_SOON_MS), "on %zu nodes", scene_held_on(rest));
-    else if (is(verb, "renewals"))
-        scene_await_renewals(rest, (unsigned)number);
-    else if (is(verb, "cluster"))
-        make_cluster(number, rest);
-    else if (is(verb, "hold"))
-        scene_hold(rest);
-    else if (is(verb, "delete"))
-        scene_delete(rest);
-    else if (is(verb, "nothing-left"))
-        REQUIRE(real_nothing_left(NULL), "there is");
-    else if (is(verb, "redis"))
-        redis(rest);
-    else if (is(verb, "kill-node"))
-        on_nodes(cluster_kill, rest);
-    else if (is(verb, "stop-node"))
-        on_nodes(cluster_stop, rest);
-    else if (is(verb, "repair"))
-        cluster_repair(cluster);
-    else if (is(verb, "shift"))
-        for (size_t i = 0; i < cluster_size(cluster); i++)
-            cluster_shift_clock(cluster, i, 1000 * (int64_t)number);
-    else
-        return false;
-    return true;
-}
-
 static void took(char *rest)
 {
-    bool least = is(take_word(&rest), "least");
-    uint64_t took_ms = (test_now_ns() - now.clock_ns) / 1000000, bound_ms = (uint64_t)number_of(rest);
-    REQUIRE(least ? took_ms >= bound_ms : took_ms <= bound_ms, "%llu ms", (unsigned long long)took_ms);
+    bool least = is(story_take_word(&rest), "least");
+    uint64_t took_ms = (test_now_ns() - now.clock_ns) / 1000000, bound_ms = (uint64_t)story_number(rest);
+    STORY_REQUIRE(least ? took_ms >= bound_ms : took_ms <= bound_ms, "%llu ms", (unsigned long long)took_ms);
 }
 
-static void pause_for(uint64_t us)
+static bool succeeds(const char *line)
 {
-    struct timespec time = test_timespec(us * 1000);
-    nanosleep(&time, NULL);
+    struct program *program = program_start(line);
+    STORY_SOON(program_has_ended(program), "it does not end");
+    return program_status(program) == 0;
 }
 
-static bool take_setting_step(const char *verb, char *rest)
+static bool take_other_step(const char *verb, char *rest)
 {
-    if (is(verb, "nodes"))
-        program_setting.nodes = *rest == '\0' ? NULL : rest;
-    else if (is(verb, "config"))
-        program_setting.config = *rest == '\0' ? NULL : scene_file(unescape(rest));
-    else if (is(verb, "terminal"))
-        program_setting.terminal = !is(rest, "off");
-    else if (is(verb, "older"))
-        program_setting.newest_call = number_of(rest) - 1;
-    else if (is(verb, "clock"))
+    if (is(verb, "clock")) {
         now.clock_ns = test_now_ns();
-    else if (is(verb, "took"))
+    } else if (is(verb, "took")) {
         took(rest);
-    else if (is(verb, "pause"))
-        pause_for((uint64_t)number_of(take_word(&rest)) * (uint64_t)number_of(rest));
-    else if (is(verb, "root"))
-        now.over = geteuid() != 0;
-    else
+    } else if (is(verb, "pause")) {
+        int us = story_number(story_take_word(&rest));
+        struct timespec time = test_timespec((uint64_t)us * (uint64_t)story_number(rest) * 1000);
+        nanosleep(&time, NULL);
+    } else if (is(verb, "only")) {
+        now.over = !succeeds(rest);
+    } else if (is(verb, "delegate")) {
+        now.over = setxattr(rest, "trusted.delegate", "1", 1, 0) != 0;
+        if (now.over)
+            rmdir(rest);
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -515,28 +442,32 @@ static void start_actor(char *word, char *line)
         run(kind, line, length > 0);
         return;
     }
-    REQUIRE(now.actors < ACTORS, "too many programs");
     word[length] = '\0';
     start(kind, line);
-    now.actor[now.actors++] = (struct actor){word, now.program};
+    size_t i = 0;
+    while (i < now.actors && !is(now.actor[i].name, word))
+        i++;
+    STORY_REQUIRE(i < ACTORS, "too many programs");
+    now.actor[i] = (struct actor){word, now.program};
+    now.actors += i == now.actors;
 }
 
 static void take_step(char *text)
 {
-    char *word = take_word(&text);
+    char *word = story_take_word(&text);
     for (size_t i = 0; i < now.actors; i++)
         if (strcmp(now.actor[i].name, word) == 0) {
             now.program = now.actor[i].program;
-            word = take_word(&text);
+            word = story_take_word(&text);
             break;
         }
     if (is_start(word)) {
         start_actor(word, text);
         return;
     }
-    REQUIRE(take_process_step(word, text) || take_node_step(word, text) || take_setting_step(word, text) ||
-                (now.program && take_text_step(word, text)),
-            "there is no step '%s'", word);
+    STORY_REQUIRE(take_process_step(word, text) || take_other_step(word, text) || scene_take_step(word, text) ||
+                      (now.program && take_text_step(word, text)),
+                  "there is no step '%s'", word);
 }
 
 static void set_columns(const struct story *story)
@@ -549,25 +480,30 @@ static void set_columns(const struct story *story)
             *end = '\0';
         for (size_t length = strlen(cell); length > 0 && cell[length - 1] == ' ';)
             cell[--length] = '\0';
-        set_value(take_word(&names), is(cell, "-") ? "" : with_values(cell));
+        story_set_value(story_take_word(&names), is(cell, "-") ? "" : with_values(cell));
     }
 }
 
 static void take_steps(const struct line *step, size_t steps);
 
-/* Takes the steps up to `again`, several times. Returns their number. */
+/* Takes the steps up to its `again`, several times, but no more if the line behind that fails. Returns their number. */
 static size_t repeat(const struct line *step, size_t steps, int times)
 {
-    size_t count_inside = 0;
-    while (count_inside < steps && !is(step[count_inside].text, "again"))
-        count_inside++;
-    for (int i = 1; i <= times; i++) {
-        size_t values = now.values;
-        set_value("i", program_text("%d", i));
-        take_steps(step, count_inside);
-        now.values = values;
+    size_t inside = 0, values = now.values;
+    for (int depth = 1; inside < steps; inside++) {
+        depth += begins(step[inside].text, "repeat ") - begins(step[inside].text, "again");
+        if (depth == 0)
+            break;
     }
-    return count_inside;
+    for (int i = 1; i <= times; i++) {
+        now.values = values;
+        story_set_value("i", program_text("%d", i));
+        take_steps(step, inside);
+        const char *line = inside < steps ? step[inside].text + strlen("again") : "";
+        if (*line != '\0' && !succeeds(with_values(line)))
+            break;
+    }
+    return inside;
 }
 
 static void take_steps(const struct line *step, size_t steps)
@@ -577,22 +513,42 @@ static void take_steps(const struct line *step, size_t steps)
         now.line = step[i].number;
         now.step = program_text("%s", text);
         if (*text == '?') {
-            const char *name = take_word(&text) + 1, *value = value_of(name, strlen(name));
+            const char *name = story_take_word(&text) + 1, *value = value_of(name, strlen(name));
             if (value == NULL || *value == '\0')
                 continue;
         }
+        if (*text == '\0')
+            continue;
         if (begins(text, "repeat "))
-            i += repeat(step + i + 1, steps - i - 1, number_of(text + strlen("repeat ")));
-        else if (!is(text, "again"))
+            i += repeat(step + i + 1, steps - i - 1, story_number(text + strlen("repeat ")));
+        else if (!begins(text, "again"))
             take_step(text);
     }
+}
+
+void story_tell(const char *format, ...)
+{
+    struct line step[STEPS_MOST];
+    size_t steps = 0;
+    char *text;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        fixture_fail("out of memory for a text");
+    va_end(arguments);
+    fixture_register(text, free);
+    while (text != NULL) {
+        STORY_REQUIRE(steps < STEPS_MOST, "too many steps at once");
+        step[steps++] = (struct line){strsep(&text, "\n"), now.line};
+    }
+    take_steps(step, steps);
 }
 
 static void tell(int i)
 {
     const struct story *story = &stories[i];
     do {
-        memset(&now, 0, sizeof now);
+        story_begin();
         take_steps(lines, common);
         if (story->row)
             set_columns(story);
@@ -635,7 +591,7 @@ static void add_story(struct story story)
 
 static struct test_case *case_of(char *heading)
 {
-    char *nodes = split_off(heading, " [");
+    char *nodes = story_split_off(heading, " [");
     return nodes == NULL ? &case_shared_nodes : strcmp(nodes, "own nodes]") == 0 ? &case_own_nodes : &case_no_nodes;
 }
 

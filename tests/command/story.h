@@ -1,6 +1,6 @@
 /*
  * Stories: tests of redlock(1), written as what a user types and sees. NAME_test.c runs those in NAME.txt; a test that needs
- * more than these steps is a TEST() in C. A story is a heading and steps, one a line; a line that ends in " \" goes on in the
+ * more than these steps is a TEST() in C, which takes them with story_tell(). A story is a heading and steps, one a line; a line that ends in " \" goes on in the
  * next. STORY=TEXT in the environment runs only the stories whose heading contains the text.
  *
  *   == a lock that is held is not obtained          [own nodes]: only this story's; [no nodes]; otherwise shared ones
@@ -9,7 +9,8 @@
  *   delete test:x
  *
  * A story with rows runs once for each. {NAME} is the row's column, a value of `let`, or one of {nodes}, {node1} ...
- * (addresses), {patience} (SCENE_PATIENCE), {server} (the program). A step behind ?NAME is left out where that value is empty; "-" is an empty column.
+ * (addresses), {patience} (SCENE_PATIENCE), {server} (the program), {rights} (those of redlock(7)), or of a fake node: its address
+ * {F}, {F.port}, {F.accepted} (connections). A step behind ?NAME is left out where that value is empty; "-" is an empty column.
  * The steps above the first story begin each. `each` instead of `rows` tells the rows one after the other in one test: where they
  * leave nothing behind, that is quick.
  *
@@ -45,14 +46,22 @@
  *   hold KEY            by another client;  delete KEY;  on NUMBER KEY: so many nodes have the key, now or soon
  *   renewals NUMBER KEY waits for them;  nothing-left: waits until no key is
  *   redis [N ...] WORDS [=> REPLY]  these nodes, counted from 1, or each, execute it. In a word \x20 is a space
+ *   script [N ...] LUA [=> REPLY]   the same with a script
  *   kill-node N ..., stop-node N ..., repair
- *   cluster N [OPTION]  this story's own nodes, not trusted yet; password=TEXT, clocks, rename=COMMAND ...
- *   shift MS            all its clocks
+ *   cluster N [OPTION ...]  this story's own nodes, not trusted yet; password=TEXT, clocks, tls=DIRECTORY (of server.pem,
+ *                       server.key, authority.pem), verify (requires a client certificate), acl=LINES to the end, or words of
+ *                       the server's command line, '' for an empty one
+ *   shift MS [N ...]    its clocks;  password N TEXT: from now on
+ *   fake F              a fake node (fake_server.h);  info F FIELD VALUE: of its INFO;  deaf F: refuses connections
+ *   rule F [odd] [argument=WORD] [connection=N] [then=reset|shutdown] COMMAND => REPLY   replies this without executing it, or
+ *                       nothing; odd: to every other one, from the first on
+ *   proxy NAME          NAME is an address whose connections lead to the nodes 1 and 2 in turn
  *   nodes LIST, config TEXT, terminal on, off: of the programs started next;  older CALL: see program.h
  *   clock               a duration begins here, of which `took least|most MS` says how long it was
- *   repeat N            the steps up to `again` are done N times; {i} is the number
+ *   repeat N            the steps up to `again` are done N times; {i} is the number. `again LINE`: only if bash(1) says so
  *   pause US N          for N times so many microseconds, where the pause is the subject
- *   root                the rest needs root
+ *   only LINE           the rest is left out if this line of bash(1) fails;  delegate PATH: if it cannot be marked as a control
+ *                       group that is delegated
  *
  * In a TEXT, \n, \e, \\ and \xHH are those bytes.
  */
@@ -60,6 +69,17 @@
 #define TESTS_COMMAND_STORY_H
 
 #include "scene.h"
+
+/* The exit statuses that redlock(1) documents. */
+enum { NOT_OBTAINED = 1, USAGE = 64, NO_QUORUM = 69, SYSTEM = 71, LOST = 75, MISCONFIGURED = 78 };
+
+/* Takes these steps, one a line, in a test in C, or a part of one. */
+void story_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The process that a value names. */
+pid_t story_process(const char *name);
+/* What the program that the steps are about has written so far; "" if there is none. */
+const char *story_output(void);
+const char *story_errors(void);
 
 /* Runs the tests of the suite and the stories in NAME.txt. Returns the program's exit status. */
 int story_run(Suite *suite, const char *name);
@@ -69,5 +89,45 @@ int story_run(Suite *suite, const char *name);
     {                                                                                                                  \
         return story_run(registered_suite("cli_" name), name);                                                         \
     }
+
+/* --- For steps --- */
+
+/* Forgets the programs and values of the test before. */
+void story_begin(void);
+_Noreturn void story_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define STORY_REQUIRE(condition, ...)                                                                                  \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            story_fail(__VA_ARGS__);                                                                                   \
+    } while (0)
+
+/* Waits until the condition is true. */
+#define STORY_SOON(condition, ...)                                                                                     \
+    do {                                                                                                               \
+        for (uint64_t story_began_ns = test_now_ns(); !(condition); story_wait(story_began_ns))                        \
+            STORY_REQUIRE(test_now_ns() - story_began_ns < PROGRAM_SOON_MS * 1000000ull, __VA_ARGS__);                 \
+    } while (0)
+void story_wait(uint64_t began_ns);
+
+static inline bool is(const char *word, const char *other)
+{
+    return strcmp(word, other) == 0;
+}
+
+static inline bool begins(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+/* Returns the first word, and moves the text behind it and its spaces. */
+char *story_take_word(char **text);
+/* Ends the text before the separator. Returns what is behind its last occurrence; NULL: there is none. */
+char *story_split_off(char *text, const char *separator);
+char *story_unescape(char *text);
+/* A number, or one with a name, perhaps behind '-' or "128+". */
+int story_number(const char *text);
+/* The latest value of a name counts. */
+void story_set_value(const char *name, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
-/* The blocking API against fake nodes: several threads, interruption, and misbehaving nodes. Also runs under
- * ThreadSanitizer. */
-#include "fake/scene.h"
+/* The blocking API against fake nodes: threads that are interrupted or cancelled, and threads as owners of locks. Also
+ * runs under ThreadSanitizer. */
+#include "fake/calls.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,44 +16,64 @@ static void three_nodes(void)
     options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
 }
 
+static void connected_nodes(void)
+{
+    three_nodes();
+    scene_connect();
+}
+
 static int acquire(const char *resource)
 {
     return redlock_acquire(scene.client, resource, &options, &lock, &result);
+}
+
+static void release(redlock_lock **released)
+{
+    if (*released)
+        redlock_release(released, NULL, &result);
+}
+
+/* A thread that acquires "stock". */
+struct visit {
+    pthread_t thread;
+    redlock_acquire_options options;
+    bool releases;
+    redlock_lock *lock;
+    int status;
+};
+
+static void *acquire_stock(void *arg)
+{
+    struct visit *visit = arg;
+    visit->status = redlock_acquire(scene.client, "stock", &visit->options, &visit->lock, NULL);
+    ck_assert_int_eq(visit->lock != NULL, visit->status == REDLOCK_OK);
+    if (visit->releases && visit->lock)
+        ck_assert_status(redlock_release(&visit->lock, NULL, NULL), REDLOCK_OK);
+    return NULL;
+}
+
+static void start_visit(struct visit *visit)
+{
+    visit->thread = scene_thread(acquire_stock, visit);
 }
 
 TEST_CASE_WITHIN(blocking, three_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
 
 /* --- Interruption --- */
 
-/* A thread that waits for the lock. */
-struct waiter {
-    pthread_t thread;
-    int status;
-};
-
-static void *wait_for_lock(void *arg)
-{
-    struct waiter *waiter = arg;
-    redlock_lock *mine;
-    waiter->status = redlock_acquire(scene.client, "stock", &options, &mine, NULL);
-    ck_assert_int_eq(mine != NULL, waiter->status == REDLOCK_OK);
-    if (mine)
-        ck_assert_status(redlock_release(&mine, NULL, NULL), REDLOCK_OK);
-    return NULL;
-}
-
-/* Starts so many threads that wait for a lock which another client holds, and waits until one of them has enqueued
- * itself. */
-static void start_waiters(struct waiter *waiter, unsigned count)
+/* Starts this many threads that wait for a lock which another client holds, until one of them has enqueued itself. */
+static void start_waiters(struct visit *waiter, unsigned count)
 {
     scene_hold_on(0, 2, "stock");
     options.wait_ms = REDLOCK_FOREVER;
-    for (unsigned i = 0; i < count; i++)
-        waiter[i].thread = scene_thread(wait_for_lock, &waiter[i]);
+    for (unsigned i = 0; i < count; i++) {
+        waiter[i] = (struct visit){.options = options, .releases = true};
+        start_visit(&waiter[i]);
+    }
     scene_wait_for_sent(0, SENT_WAIT, 1);
 }
 
-static void assert_ends(struct waiter *waiter, int status)
+static void assert_ends(struct visit *waiter, int status)
 {
     scene_join(waiter->thread);
     ck_assert_status(waiter->status, status);
@@ -76,7 +96,7 @@ enum { BY_THREAD, IN_HANDLER, NOT_CANCELLED };
  * one. */
 TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, NOT_CANCELLED + 1)
 {
-    struct waiter waiter[2];
+    struct visit waiter[2];
     struct sigaction action = {.sa_handler = on_signal}, before;
     scene_connect();
     options.cancellation = scene_cancellation();
@@ -98,7 +118,7 @@ TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, NOT_C
 
 TEST(blocking, reset_cancellation_serves_again)
 {
-    struct waiter waiter;
+    struct visit waiter;
     scene_connect();
     options.cancellation = scene_cancellation();
     start_waiters(&waiter, 1);
@@ -130,14 +150,14 @@ static void *close_from_here(void *status)
 TEST_ROWS(blocking, acquire_and_release_during_close_are_cancelled, 2)
 {
     static const char *const texts[] = {"releases the lock", "leaves the lock to expire"};
-    struct waiter waiter;
+    struct visit waiter = {.options = options, .releases = true};
     int close_status = 1;
     scene.options.leave_locks = (uint32_t)_i;
     scene.keys_may_stay = _i;
     scene_connect();
     ck_assert_status(acquire("held by close"), REDLOCK_OK);
     scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .argument = "stock", .hold = true});
-    waiter.thread = scene_thread(wait_for_lock, &waiter);
+    start_visit(&waiter);
     scene_wait_for_sent_to(0, 3, SENT_SET, 2); /* a request that comes after the release below is held for good */
     pthread_t closing = scene_thread(close_from_here, &close_status);
     scene_until(redlock_lock_loss(lock) == REDLOCK_LOSS_CLOSED);
@@ -148,50 +168,6 @@ TEST_ROWS(blocking, acquire_and_release_during_close_are_cancelled, 2)
     assert_ends(&waiter, REDLOCK_CANCELLED);
     scene_join(closing);
     ck_assert_msg(close_status == REDLOCK_OK, "%s", redlock_result_text(&close_result));
-}
-
-/* --- Misbehaving nodes --- */
-
-TEST(blocking, links_break_under_the_clients_own_thread)
-{
-    static const enum fake_ending endings[] = {FAKE_RESET, FAKE_CLOSE, FAKE_SHUTDOWN};
-    options.wait_ms = SCENE_SOON_MS;
-    scene_connect();
-    for (unsigned round = 0; round < 30; round++) {
-        for (unsigned i = 0; i < 3; i++)
-            fake_server_drop(scene.node[i], endings[round % 3]);
-        ck_assert_status(acquire("stock"), REDLOCK_OK);
-        redlock_release(&lock, NULL, &result);
-    }
-}
-
-/* --- Calls in a log or event callback --- */
-
-static atomic_int inner_status;
-static _Atomic(redlock_client *) known;
-
-static void call_from_log(int level, const char *line, void *arg)
-{
-    redlock_lock *mine;
-    redlock_client *client = atomic_load(&known);
-    (void)level;
-    (void)line;
-    (void)arg;
-    if (client)
-        atomic_store(&inner_status, redlock_acquire(client, "stock", NULL, &mine, NULL));
-}
-
-TEST(blocking, a_call_on_the_clients_own_thread_is_refused)
-{
-    atomic_store(&known, NULL);
-    atomic_store(&inner_status, 1);
-    scene.options.log = call_from_log;
-    scene_connect();
-    atomic_store(&known, scene.client);
-    fake_server_drop(scene.node[0], FAKE_CLOSE);
-    scene_wait_for_accepted(0, 2);
-    ck_assert_status(redlock_ready(scene.client, REDLOCK_FOREVER, NULL), REDLOCK_OK);
-    ck_assert_status(atomic_load(&inner_status), REDLOCK_INVALID);
 }
 
 static atomic_bool event_came;
@@ -210,12 +186,15 @@ static void ask_in_event(redlock_lock *mine, int event, int loss, int64_t validi
     ck_assert_uint_eq(statistics.locks_held, 1);
     ck_assert_status(redlock_node_status_get(scene.client, 0, &node), REDLOCK_OK);
     ck_assert_str_eq(node.state, "ready");
+    call.lock = mine;
+    ck_assert_uint_eq(calls_not_refused(BLOCKING, 0, "on the client's own thread"), 0);
     atomic_store(&event_came, true);
 }
 
-TEST(blocking, an_event_callback_may_ask_what_no_node_is_asked_for)
+TEST(blocking, an_event_callback_may_ask_what_no_node_is_asked_for_and_not_wait)
 {
     atomic_store(&event_came, false);
+    call_begin();
     scene_connect();
     options.event = ask_in_event;
     options.notify_before_ms = 59000; /* of 60 s minus the drift */
@@ -224,77 +203,189 @@ TEST(blocking, an_event_callback_may_ask_what_no_node_is_asked_for)
     ck_assert_status(redlock_release(&lock, NULL, NULL), REDLOCK_OK); /* a close would report its loss */
 }
 
-/* --- A thread that waits and is held up --- */
+/* --- A thread as the owner --- */
 
-static struct {
-    atomic_bool began, may_end, ended;
-} handler;
+enum { THREADS_TRIED = 1000, CANCELS = 300, WORKERS = 4 };
 
-/* Holds its thread up until the test has seen the other lock's fate, or for far too long. */
-static void hold_up(int signal)
+static void *note_thread(void *arg)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
-    uint64_t end = test_deadline_ns(SCENE_SOON_MS);
-    (void)signal;
-    atomic_store(&handler.began, true);
-    while (!atomic_load(&handler.may_end) && test_now_ns() < end)
-        nanosleep(&pause, NULL);
-    atomic_store(&handler.ended, true);
+    *(pthread_t *)arg = pthread_self();
+    return NULL;
 }
 
-static void note_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)
+/* Runs acquire_stock() in a thread that has the pthread_t of an earlier one that has ended. */
+static void visit_as(struct visit *visit, pthread_t earlier)
 {
-    (void)mine;
-    (void)event;
-    (void)loss;
-    (void)validity_ms;
-    atomic_store((atomic_bool *)arg, true);
-}
-
-/* One lone call behind the other; the last one waits, until it is cancelled. */
-static void *wait_alone(void *unused)
-{
-    const redlock_acquire_options *waiting = SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = scene.cancellation);
-    redlock_lock *mine;
-    for (unsigned i = 0; i < 50; i++) {
-        ck_assert_status(redlock_acquire(scene.client, "alone", NULL, &mine, NULL), REDLOCK_OK);
-        ck_assert_status(redlock_release(&mine, NULL, NULL), REDLOCK_OK);
+    for (unsigned i = 0; i < THREADS_TRIED; i++) {
+        pthread_t seen;
+        scene_join(scene_thread(note_thread, &seen));
+        if (!pthread_equal(seen, earlier))
+            continue;
+        start_visit(visit);
+        scene_join(visit->thread);
+        if (pthread_equal(visit->thread, earlier))
+            return;
+        release(&visit->lock);
     }
-    ck_assert_status(redlock_acquire(scene.client, "stock", waiting, &mine, NULL), REDLOCK_CANCELLED);
-    return unused;
+    ck_abort_msg("no thread got the pthread_t of the first one");
 }
 
-enum { IS_LOST, IS_RENEWED };
-
-/* The thread's signal handler lasts as long as the test likes: it delays neither the loss of another lock nor its
- * renewal. */
-TEST_ROWS(blocking, a_signal_handler_of_a_waiting_thread_delays_no_other_lock, IS_RENEWED + 1)
+static bool is_lost(void *first)
 {
-    struct sigaction action = {.sa_handler = hold_up}, before;
-    memset(&handler, 0, sizeof handler);
-    atomic_store(&event_came, false);
-    scene_connect();
-    scene_cancellation();
-    scene_hold_on(0, 2, "stock");
-    options.ttl_ms = _i == IS_LOST ? 2000 : 9000;
-    options.no_renewal = _i == IS_LOST;
-    options.event = note_event;
-    options.event_arg = &event_came;
-    ck_assert_status(acquire("other"), REDLOCK_OK);
-    sigaction(SIGUSR2, &action, &before);
-    pthread_t waiter = scene_thread(wait_alone, NULL);
-    scene_wait_for_sent(0, SENT_WAIT, 1);
-    pthread_kill(waiter, SIGUSR2);
-    scene_until(atomic_load(&handler.began));
-    const unsigned long long renewed = scene_statistics().renewed;
-    scene_until(_i == IS_LOST ? atomic_load(&event_came) : scene_statistics().renewed > renewed);
-    ck_assert(!atomic_load(&handler.ended));
-    ck_assert_int_eq(redlock_lock_loss(lock), _i == IS_LOST ? REDLOCK_LOSS_EXPIRED : REDLOCK_NOT_LOST);
-    atomic_store(&handler.may_end, true);
-    redlock_cancel(scene.cancellation);
-    scene_join(waiter);
-    sigaction(SIGUSR2, &before, NULL);
-    ck_assert_status(redlock_release(&lock, NULL, NULL), _i == IS_LOST ? REDLOCK_LOST : REDLOCK_OK);
+    return redlock_lock_loss(first) != REDLOCK_NOT_LOST;
+}
+
+static const struct {
+    uint32_t ttl_ms; /* of the first thread's lock, which is not renewed */
+    int status;      /* of the second thread's acquire */
+} visits[] = {{60000, REDLOCK_HELD}, {300, REDLOCK_OK}};
+
+SCENE_CASE(owner, connected_nodes);
+
+TEST_ROWS(owner, new_thread_is_another_owner_than_dead_one_of_same_pthread_t, ROWS(visits))
+{
+    bool expires = visits[_i].status == REDLOCK_OK;
+    struct visit first = {.options =
+                              *SCENE_WITH(.ttl_ms = visits[_i].ttl_ms, .no_renewal = 1, .wait_ms = SCENE_SOON_MS)};
+    struct visit second = {.options = *REDLOCK_WAIT_MS(expires ? SCENE_SOON_MS : 0)}; /* the drift after the lock */
+    start_visit(&first);
+    assert_ends(&first, REDLOCK_OK);
+    if (expires)
+        ck_assert(wait_until(is_lost, first.lock, SCENE_SOON_MS));
+    visit_as(&second, first.thread);
+    ck_assert_status(second.status, visits[_i].status);
+    ck_assert_uint_eq(redlock_hold_count(first.lock), 1);
+    release(&second.lock);
+    release(&first.lock);
+}
+
+/* --- Options for re-entry --- */
+
+static const char self[] = "the owner";
+
+static const struct {
+    uint32_t reentry;
+    const void *owner;
+    int status; /* of the second acquire by the same thread, with the same options */
+    const char *words;
+} reentries[] = {
+    {REDLOCK_REENTRY_DEFAULT, NULL, REDLOCK_OK, "this owner already holds the lock: hold count 2; no request was sent"},
+    {REDLOCK_REENTRY_DEFAULT, self, REDLOCK_OK, "hold count 2"},
+    {REDLOCK_REENTRY_OWNER, self, REDLOCK_OK, "hold count 2"},
+    {REDLOCK_REENTRY_NEVER, NULL, REDLOCK_HELD, "this client itself holds 'stock', for another owner"},
+    {REDLOCK_REENTRY_OWNER, NULL, REDLOCK_INVALID, "owner is NULL; pass the address of the owner"},
+    {REDLOCK_REENTRY_NEVER, self, REDLOCK_INVALID, "REDLOCK_REENTRY_NEVER and an owner exclude each other"},
+    {3, NULL, REDLOCK_INVALID, "reentry is 3"},
+};
+
+TEST_ROWS(owner, reentry_option_selects_the_owner, ROWS(reentries))
+{
+    options.reentry = reentries[_i].reentry;
+    options.owner = reentries[_i].owner;
+    ck_assert_status(acquire("stock"), reentries[_i].status == REDLOCK_INVALID ? REDLOCK_INVALID : REDLOCK_OK);
+    redlock_lock *first = lock, *second;
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &second, &result), reentries[_i].status);
+    ck_assert_has(redlock_result_text(&result), reentries[_i].words);
+    redlock_lock_set_user_data(first, &scene);
+    ck_assert_ptr_null(redlock_lock_user_data(second)); /* each handle has its own */
+    release(&second);
+    if (reentries[_i].status == REDLOCK_OK)
+        ck_assert_has(redlock_result_text(&result), "still held by its owner: hold count 1");
+    release(&first);
+}
+
+/* The lock that is held is on the resources "b" and "dd". tests/real/several_test.c has all overlaps. */
+static const struct {
+    const char *resource;
+    redlock_name also[2];
+    size_t also_count;
+    int status;
+} others[] = {
+    {"dd", {{"b", 0}}, 1, REDLOCK_OK},
+    {"dd", {{NULL, 0}}, 0, REDLOCK_OK},
+    {"b", {{"d", 0}}, 1, REDLOCK_INVALID},
+    {"bc", {{"dd", 0}}, 1, REDLOCK_INVALID},
+    {"b", {{"dd", 0}, {"e", 0}}, 2, REDLOCK_INVALID},
+    {"a", {{"b", 0}, {"dd", 0}}, 2, REDLOCK_INVALID},
+};
+
+TEST_ROWS(owner, lock_is_reentered_by_its_resources_alone, ROWS(others))
+{
+    redlock_lock *first, *second;
+    int status = redlock_acquire(scene.client, "b", SCENE_WITH(.also = &(redlock_name){"dd", 0}, .also_count = 1),
+                                 &first, &result);
+    ck_assert_status(status, REDLOCK_OK);
+    ck_assert_int_ge(result.validity_ms, redlock_validity_ms(first)); /* less is left now */
+    ck_assert_int_gt(redlock_validity_ms(first), 0);
+    status =
+        redlock_acquire(scene.client, others[_i].resource,
+                        SCENE_WITH(.also = others[_i].also, .also_count = others[_i].also_count), &second, &result);
+    ck_assert_status(status, others[_i].status);
+    ck_assert_uint_eq(redlock_hold_count(first), others[_i].status == REDLOCK_OK ? 2 : 1);
+    release(&second);
+    release(&first);
+}
+
+/* --- pthread_cancel(3) --- */
+
+static void release_at_exit(void *arg)
+{
+    release(arg);
+}
+
+/* Only a worker's cleanup handler releases its lock, so its handle must be set before a cancellation takes effect. */
+static void *work_until_cancelled(void *arg)
+{
+    char name[24];
+    redlock_lock *own = NULL;
+    snprintf(name, sizeof name, "own-%u", *(unsigned *)arg);
+    pthread_cleanup_push(release_at_exit, &own);
+    for (;;) {
+        redlock_acquire(scene.client, name, NULL, &own, NULL);
+        pthread_testcancel();
+        redlock_extend(own, 0, NULL, NULL);
+        redlock_wait_lost(own, 0, NULL);
+        redlock_release(&own, NULL, NULL);
+    }
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+TEST(owner, cancelled_threads_leave_no_lock)
+{
+    pthread_t threads[WORKERS];
+    unsigned numbers[WORKERS];
+    for (unsigned cancel = 0; cancel < CANCELS / WORKERS; cancel++) {
+        for (unsigned i = 0; i < WORKERS; i++) {
+            numbers[i] = i;
+            threads[i] = scene_thread(work_until_cancelled, &numbers[i]);
+        }
+        redlock_query(scene.client, "own-0", 0, NULL, NULL,
+                      NULL); /* takes a round trip, during which the workers run */
+        for (unsigned i = 0; i < WORKERS; i++)
+            pthread_cancel(threads[i]);
+        for (unsigned i = 0; i < WORKERS; i++)
+            scene_join(threads[i]);
+    }
+    ck_assert_uint_eq(scene_statistics().locks_held, 0);
+    ck_assert_uint_eq(scene_statistics().operations_pending, 0);
+}
+
+/* A cancelled thread completes its calls: the client is created and closed completely. */
+static void *open_and_close(void *unused)
+{
+    redlock_client *client;
+    (void)unused;
+    pthread_cancel(pthread_self());
+    if (redlock_connect(scene_list(), &scene.options, &client, NULL) == REDLOCK_OK)
+        redlock_close(&client, NULL, NULL);
+    pthread_testcancel();
+    return NULL;
+}
+
+TEST(owner, pending_cancel_waits_for_the_end_of_a_call)
+{
+    ck_assert_ptr_eq(scene_join(scene_thread(open_and_close, NULL)), PTHREAD_CANCELED);
 }
 
 TEST_PROGRAM("blocking face")

@@ -1,90 +1,35 @@
-/* Each function that waits for nodes has a deadline and can be cancelled, in all three ways to call. Three of five nodes
- * are frozen: there is no majority, and no reply timeout passes during the test. */
-#include "fake/scene.h"
+/* Each function that waits for nodes has a deadline, can be cancelled and ends with its client, in all three ways to
+ * call. Three of five nodes are frozen: there is no majority, and no reply timeout passes during the test. */
+#include "fake/calls.h"
 
-#include <stdatomic.h>
+#include <unistd.h>
 
-enum way { ATTACHED, DESCRIPTOR, BLOCKING, WAYS };
+#include "support/lateness.h"
+
 enum { DEADLINE_MS = 100, FROZEN = 3, NODES = 5, ATTEMPTS = 20 };
+enum { WAITING_CALLS = CALL_READY, ROWS_OF_CALLS = WAITING_CALLS * WAYS };
 
-static struct answer answer;
-static redlock_lock *lock;
-static redlock_call_options limits;
-static redlock_acquire_options acquire_limits; /* the same for functions that have acquire options */
+/* By client: who has the lock when the call begins. */
+enum {
+    OURS = CALL_BIT(CALL_RELEASE) | CALL_BIT(CALL_EXTEND) | CALL_BIT(CALL_DOWNGRADE) | CALL_BIT(CALL_CLOSE),
+    ANOTHERS = CALL_BIT(CALL_ADOPT) | CALL_BIT(CALL_RELEASE_TOKEN),
+    RELEASES = CALL_BIT(CALL_RELEASE) | CALL_BIT(CALL_RELEASE_TOKEN) | CALL_BIT(CALL_CLOSE),
+};
+
+static unsigned number; /* of the call */
 static enum way way;
 
-static int finish(int started)
+static bool is_among(unsigned calls)
 {
-    return scene_wait(scene_started(&answer, started));
-}
-
-#define RUN(name, blocking, asynchronous)                                                                              \
-    static int run_##name(void)                                                                                        \
-    {                                                                                                                  \
-        return way == BLOCKING ? (blocking) : finish((asynchronous));                                                  \
-    }
-
-static void scan_found(const redlock_found *found, void *arg)
-{
-    (void)arg;
-    ck_abort_msg("found %s", found->resource.bytes);
-}
-
-RUN(release, redlock_release(&lock, &limits, &answer.result),
-    redlock_release_async(&lock, &limits, scene_completed, &answer))
-RUN(extend, redlock_extend(lock, 0, &limits, &answer.result),
-    redlock_extend_async(lock, 0, &limits, scene_completed, &answer))
-RUN(downgrade, redlock_downgrade(lock, &limits, &answer.result),
-    redlock_downgrade_async(lock, &limits, scene_completed, &answer))
-RUN(query, redlock_query(scene.client, "stock", 0, &limits, NULL, &answer.result),
-    redlock_query_async(scene.client, "stock", 0, &limits, scene_queried, &answer))
-RUN(adopt, redlock_adopt(scene.client, "stock", &acquire_limits, SCENE_OTHER, &lock, &answer.result),
-    redlock_adopt_async(scene.client, "stock", &acquire_limits, SCENE_OTHER, scene_acquired, &answer))
-RUN(acquire, redlock_acquire(scene.client, "more", &acquire_limits, &lock, &answer.result),
-    redlock_acquire_async(scene.client, "more", &acquire_limits, scene_acquired, &answer))
-RUN(release_token, redlock_release_token(scene.client, "stock", 0, SCENE_OTHER, &limits, &answer.result),
-    redlock_release_token_async(scene.client, "stock", 0, SCENE_OTHER, &limits, scene_completed, &answer))
-RUN(trust, redlock_trust(scene.client, &limits, &answer.result),
-    redlock_trust_async(scene.client, &limits, scene_completed, &answer))
-RUN(inspect, redlock_inspect(scene.client, "stock", 0, &limits, &answer.result),
-    redlock_inspect_async(scene.client, "stock", 0, &limits, scene_completed, &answer))
-/* It asks one node, here one that is not frozen: prepare() holds its reply back. */
-RUN(scan, redlock_scan(scene.client, NODES - 1, NULL, scan_found, NULL, &limits, &answer.result),
-    redlock_scan_async(scene.client, NODES - 1, NULL, scan_found, NULL, &limits, scene_completed, &answer))
-RUN(close, redlock_close(&scene.client, &limits, &answer.result),
-    redlock_close_async(&scene.client, &limits, scene_completed, &answer))
-
-/* Who has the lock when the call begins. */
-enum holder { NO_HOLDER, THIS_CLIENT, OTHER_CLIENT };
-
-static const struct row {
-    const char *name;
-    int (*run)(void);
-    enum holder holder;
-    bool is_release;
-} rows[] = {
-    {"acquire", run_acquire, NO_HOLDER, false},  {"adopt", run_adopt, OTHER_CLIENT, false},
-    {"release", run_release, THIS_CLIENT, true}, {"release_token", run_release_token, OTHER_CLIENT, true},
-    {"extend", run_extend, THIS_CLIENT, false},  {"query", run_query, NO_HOLDER, false},
-    {"trust", run_trust, NO_HOLDER, false},      {"inspect", run_inspect, NO_HOLDER, false},
-    {"scan", run_scan, NO_HOLDER, false},        {"downgrade", run_downgrade, THIS_CLIENT, false},
-    {"close", run_close, THIS_CLIENT, true},
-};
-#define CALLS (ROWS(rows) * WAYS)
-
-static void no_limits(void)
-{
-    limits = (redlock_call_options)REDLOCK_CALL_OPTIONS_INIT;
-    acquire_limits = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
-    acquire_limits.wait_ms = REDLOCK_FOREVER;
+    return calls & CALL_BIT(number);
 }
 
 static void five_nodes(void)
 {
     scene_begin(NODES);
-    lock = NULL;
-    way = ATTACHED;
-    no_limits();
+    call_begin();
+    call.acquire.wait_ms = REDLOCK_FOREVER;
+    call.node = NODES - 1; /* it is not frozen: prepare() holds its reply back */
 }
 
 /* With the guard: new nodes are in quarantine until the client trusts them. */
@@ -96,84 +41,83 @@ static void open_guarded(void)
     else
         ck_assert_status(redlock_connect(scene_list(), &scene.options, &scene.client, NULL), REDLOCK_OK);
     scene.connected = way == ATTACHED ? NULL : scene.client;
-    limits.timeout_ms = REDLOCK_FOREVER;
-    do
-        memset(&answer, 0, sizeof answer);
-    while (run_trust() != REDLOCK_OK || answer.result.granted < NODES);
+    call.limits.timeout_ms = REDLOCK_FOREVER;
+    while (call_run(CALL_TRUST, way) != REDLOCK_OK || call.answer.result.granted < NODES)
+        ;
 }
 
-/* Brings the nodes into the state in which the call begins, and freezes three of them. */
-static void prepare(const struct row *row)
+/* Brings the nodes into the state in which the row's call begins, and freezes three of them. */
+static void prepare(int row)
 {
+    number = (unsigned)(row / WAYS % WAITING_CALLS);
+    way = (enum way)(row % WAYS);
     scene.options.ttl_ms = 30000; /* the longest with the guard */
     scene.options.renewal_percent = 0;
-    if (!scene.client && row->run == run_trust)
+    if (!scene.client && number == CALL_TRUST)
         open_guarded();
     else if (!scene.client)
         (way == ATTACHED ? scene_attach : scene_connect)();
-    if (row->holder == THIS_CLIENT && !lock) {
-        lock = scene_lock("stock");
+    if (is_among(OURS) && !call.lock) {
+        call.lock = scene_lock("stock");
         scene_wait_for_sent_to(0, NODES, SENT_SET, 1);
     }
-    if (row->holder == OTHER_CLIENT)
+    if (is_among(ANOTHERS))
         scene_hold_on(0, NODES, "stock");
     scene_each(0, FROZEN, fake_server_pause);
-    if (row->run == run_scan)
+    if (number == CALL_SCAN)
         scene_add_rule(
             NODES - 1, NODES,
             &(struct fake_rule){.command = "SCAN", .skip = true, .reply = "*2\r\n$1\r\n0\r\n*0\r\n", .hold = true});
-    memset(&answer, 0, sizeof answer);
 }
 
 /* What goes on in the background ends: no key is left of a lock that was to be released. */
-static void assert_goes_on(const struct row *row)
+static void assert_goes_on(void)
 {
     scene_calm(0, NODES);
-    if (row->is_release)
-        for (unsigned i = 0; i < NODES; i++)
-            scene_until(!scene_has_key(i, "stock"));
-    if (row->run != run_adopt)
+    for (unsigned i = 0; is_among(RELEASES) && i < NODES; i++)
+        scene_until(!scene_has_key(i, "stock"));
+    if (number != CALL_ADOPT)
         return;
     scene_assert_key(0, NODES, "stock", true); /* another process has the lock */
     scene_let_go_on(0, NODES, "stock");
 }
 
-static void assert_cut(const struct row *row, int status, int expected)
+static void assert_cut(int status, int expected)
 {
-    ck_assert_msg(status == expected, "%s: %s instead of %s: %s", row->name, redlock_status_name(status),
-                  redlock_status_name(expected), redlock_result_text(&answer.result));
-    ck_assert_status(answer.result.status, expected);
-    if (row->run == run_close)
-        lock = NULL; /* the client's */
-    ck_assert(!lock || row->run == run_extend || row->run == run_downgrade);
-    if (row->run == run_release || row->run == run_release_token)
-        ck_assert_has(answer.result.text, "the release goes on in the background");
-    if (row->run == run_close) {
-        ck_assert_uint_ge(answer.result.pending_undos, FROZEN);
-        ck_assert_has(answer.result.text, "undos not confirmed");
+    ck_assert_msg(status == expected, "%s: %s instead of %s: %s", call_name(number), redlock_status_name(status),
+                  redlock_status_name(expected), redlock_result_text(&call.answer.result));
+    ck_assert_status(call.answer.result.status, expected);
+    ck_assert(!call.got && !call.answer.lock);
+    if (number == CALL_RELEASE || number == CALL_RELEASE_TOKEN)
+        ck_assert_has(call.answer.result.text, "the release goes on in the background");
+    if (number == CALL_RELEASE)
+        ck_assert_ptr_null(call.lock);
+    if (number == CALL_CLOSE) {
+        call.lock = NULL; /* the client's */
+        ck_assert_uint_ge(call.answer.result.pending_undos, FROZEN);
+        ck_assert_has(call.answer.result.text, "undos not confirmed");
     }
 }
 
 TEST_CASE_WITHIN(deadlines, five_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
 
-/* A busy machine wakes a thread late, but not each time. */
-TEST_ROWS(deadlines, a_call_ends_at_its_deadline, CALLS)
+/* A busy machine wakes a thread late, but not each time, and lets it wait, which does not count. */
+TEST_ROWS(deadlines, a_call_ends_at_its_deadline, ROWS_OF_CALLS)
 {
-    const struct row *row = &rows[_i / WAYS];
-    uint64_t took_ns = UINT64_MAX;
-    way = (enum way)(_i % WAYS);
-    for (unsigned i = 0; i < ATTEMPTS && took_ns > (DEADLINE_MS + 10) * 1000000ull; i++) {
-        prepare(row);
-        limits.timeout_ms = acquire_limits.wait_ms = DEADLINE_MS;
+    double took_ms = 0;
+    for (unsigned i = 0; i < ATTEMPTS && (i == 0 || took_ms > DEADLINE_MS + 10); i++) {
+        prepare(_i);
+        call.limits.timeout_ms = call.acquire.wait_ms = DEADLINE_MS;
+        double waited_ms = lateness_waited_ms(getpid());
         uint64_t begun = test_now_ns();
-        int status = row->run();
-        took_ns = test_now_ns() - begun;
-        assert_cut(row, status, REDLOCK_TIMED_OUT);
-        ck_assert_uint_ge(took_ns, (DEADLINE_MS - 1) * 1000000ull);
-        assert_goes_on(row);
+        int status = call_run(number, way);
+        took_ms = (double)(test_now_ns() - begun) / 1e6;
+        assert_cut(status, REDLOCK_TIMED_OUT);
+        ck_assert_double_ge(took_ms, DEADLINE_MS - 1);
+        took_ms -= lateness_waited_ms(getpid()) - waited_ms;
+        assert_goes_on();
     }
-    ck_assert_msg(took_ns <= (DEADLINE_MS + 10) * 1000000ull, "%s took %.1f ms at best", row->name,
-                  (double)took_ns / 1e6);
+    ck_assert_msg(took_ms <= DEADLINE_MS + 10, "%s took %.1f ms at best", call_name(number), took_ms);
 }
 
 static bool is_any_sent(void *unused)
@@ -184,50 +128,65 @@ static bool is_any_sent(void *unused)
 
 static void *cancel_when_sent(void *unused)
 {
-    (void)unused;
-    wait_until(is_any_sent, NULL, SCENE_SOON_MS);
+    wait_until(is_any_sent, unused, SCENE_SOON_MS);
     redlock_cancel(scene.cancellation);
     return NULL;
 }
 
 /* Before the call it prevents everything but a release, which goes on. */
-TEST_ROWS(deadlines, a_cancellation_ends_a_call, 2 * CALLS)
+TEST_ROWS(deadlines, a_cancellation_ends_a_call, 2 * ROWS_OF_CALLS)
 {
-    const struct row *row = &rows[_i / WAYS % ROWS(rows)];
-    bool before = _i >= CALLS;
+    bool before = _i >= ROWS_OF_CALLS;
     pthread_t thread;
-    way = (enum way)(_i % WAYS);
-    prepare(row);
-    limits.cancellation = acquire_limits.cancellation = scene_cancellation();
+    prepare(_i);
+    call.limits.cancellation = call.acquire.cancellation = scene_cancellation();
     scene_each(0, NODES, fake_server_forget_records);
     if (before)
         redlock_cancel(scene.cancellation);
     else
         thread = scene_thread(cancel_when_sent, NULL);
-    assert_cut(row, row->run(), REDLOCK_CANCELLED);
+    assert_cut(call_run(number, way), REDLOCK_CANCELLED);
     if (!before)
         scene_join(thread);
-    else if (!row->is_release)
+    else if (!is_among(RELEASES))
         ck_assert_uint_eq(scene_count_all(SENT_ATTEMPT) + scene_count_all(SENT_EXTEND) + scene_count_all(SENT_QUERY),
                           0);
-    assert_goes_on(row);
+    assert_goes_on();
 }
 
-/* --- What goes on --- */
+/* Of a client of each kind. The close waits for the replies to undos; when the nodes resume, no key stays on them. */
+TEST_ROWS(deadlines, a_close_ends_a_call, ROWS_OF_CALLS)
+{
+    static struct answer closed;
+    prepare(_i);
+    if (way == BLOCKING || number == CALL_CLOSE)
+        return;
+    scene_cleared(&call.answer);
+    scene_started(&call.answer, call_start(number, way));
+    if (way == ATTACHED)
+        scene_turn();
+    ck_assert_uint_eq(call.answer.callbacks, 0);
+    scene_start_close(&closed);
+    scene_calm(0, NODES);
+    ck_assert_status(scene_wait(&call.answer), REDLOCK_CANCELLED);
+    ck_assert_ptr_null(call.answer.lock);
+    ck_assert_status(scene_wait(&closed), REDLOCK_OK);
+    ck_assert_uint_eq(closed.result.pending_undos, 0);
+    ck_assert_uint_lt(call.answer.place, closed.place);
+}
 
 SCENE_CASE(going_on, five_nodes);
 
 /* The majority replies after the call has ended. */
 TEST_ROWS(going_on, an_extension_that_is_confirmed_later_counts, WAYS)
 {
-    way = (enum way)_i;
-    prepare(&rows[4]);
-    int64_t end = redlock_valid_until_ns(lock);
-    limits.timeout_ms = 0;
-    ck_assert_status(run_extend(), REDLOCK_TIMED_OUT);
-    ck_assert_int_eq(redlock_valid_until_ns(lock), end);
+    prepare(CALL_EXTEND * WAYS + _i);
+    int64_t end = redlock_valid_until_ns(call.lock);
+    call.limits.timeout_ms = 0;
+    ck_assert_status(call_run(CALL_EXTEND, way), REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(redlock_valid_until_ns(call.lock), end);
     scene_calm(0, NODES);
-    scene_until(redlock_valid_until_ns(lock) > end);
+    scene_until(redlock_valid_until_ns(call.lock) > end);
 }
 
 /* A node that is being connected gets the release when it is ready. */
@@ -237,11 +196,12 @@ TEST(going_on, a_release_by_token_reaches_nodes_that_connect_later)
     scene_add_rule(0, FROZEN, &(struct fake_rule){.command = "CLIENT ID", .hold = true});
     scene_attach_only();
     scene_until(scene_ready_nodes() == NODES - FROZEN);
-    limits.timeout_ms = 50;
-    ck_assert_status(run_release_token(), REDLOCK_TIMED_OUT);
+    number = CALL_RELEASE_TOKEN;
+    call.limits.timeout_ms = 50;
+    ck_assert_status(call_run(number, ATTACHED), REDLOCK_TIMED_OUT);
     for (unsigned i = 0; i < NODES; i++)
         ck_assert_int_eq(scene_has_key(i, "stock"), i < FROZEN);
-    assert_goes_on(&rows[3]);
+    assert_goes_on();
 }
 
 /* --- Bad input --- */
@@ -259,29 +219,63 @@ static const struct {
 };
 
 /* Nothing is done: a handle stays, and so does a client. Each call reads its options in the same way. */
-TEST_ROWS(deadlines, bad_call_options_are_refused_in_words, CALLS)
+TEST_ROWS(deadlines, bad_call_options_are_refused_in_words, ROWS_OF_CALLS)
 {
-    const struct row *row = &rows[_i / WAYS];
-    if (row->run == run_acquire || row->run == run_adopt)
-        return;
-    way = (enum way)(_i % WAYS);
-    prepare(row);
+    prepare(_i);
     redlock_client *client = scene.client;
-    redlock_lock *handle = lock;
-    limits = bad[_i % ROWS(bad)].options;
-    bool at_once = way != BLOCKING && (row->run == run_release || row->run == run_close);
-    if (at_once && row->run == run_release)
-        ck_assert_status(redlock_release_async(&lock, &limits, scene_completed, &answer), REDLOCK_INVALID);
-    else if (at_once)
-        ck_assert_status(redlock_close_async(&scene.client, &limits, scene_completed, &answer), REDLOCK_INVALID);
-    else
-        ck_assert_status(row->run(), REDLOCK_INVALID);
-    if (!at_once)
-        ck_assert_has(answer.result.text, bad[_i % ROWS(bad)].words);
+    redlock_lock *lock = call.lock;
+    call.limits = bad[_i % ROWS(bad)].options;
+    if (way != BLOCKING && (number == CALL_RELEASE || number == CALL_CLOSE)) {
+        ck_assert_status(call_start(number, way), REDLOCK_INVALID);
+    } else if (number != CALL_ACQUIRE && number != CALL_ADOPT) {
+        ck_assert_status(call_run(number, way), REDLOCK_INVALID);
+        ck_assert_has(call.answer.result.text, bad[_i % ROWS(bad)].words);
+    }
     ck_assert_ptr_eq(scene.client, client);
-    ck_assert_ptr_eq(lock, handle);
-    if (row->holder == OTHER_CLIENT)
+    ck_assert_ptr_eq(call.lock, lock);
+    if (is_among(ANOTHERS))
         scene_let_go_on(0, NODES, "stock");
+}
+
+/* Only the callback gets the result. A release needs none, and a close only of a client with its own thread. */
+TEST_ROWS(deadlines, null_callback_is_refused_and_logged, BLOCKING)
+{
+    prepare(CALL_RELEASE * WAYS + _i);
+    redlock_client *client = scene.client;
+    scene_calm(0, NODES);
+    call.no_callback = true;
+    ck_assert_uint_eq(calls_not_refused(way, CALL_BIT(CALL_RELEASE) | CALL_BIT(CALL_CLOSE), ""), 0);
+    scene_until(scene_is_logged("the callback of a ..._async function is NULL"));
+    if (way == DESCRIPTOR) {
+        ck_assert_status(call_start(CALL_CLOSE, way), REDLOCK_INVALID);
+        scene_until(scene_is_logged("redlock_close_async(): the callback is NULL"));
+    }
+    ck_assert_ptr_eq(scene.client, client);
+    ck_assert_int_gt(redlock_validity_ms(call.lock), 0);
+    ck_assert_status(call_start(CALL_RELEASE, way), REDLOCK_OK);
+    ck_assert_ptr_null(call.lock);
+}
+
+/* A release ends a lock, and a close everything else: the limit refuses neither. An operation has ended when its
+ * completion has been dispatched. */
+TEST_ROWS(deadlines, more_operations_than_allowed_are_refused_but_no_release, BLOCKING)
+{
+    struct answer asked[2];
+    scene.options.operations_max = 2;
+    prepare(CALL_RELEASE * WAYS + _i);
+    for (unsigned i = 0; i < 2; i++)
+        scene_start_query(&asked[i], "stock");
+    if (way == DESCRIPTOR)
+        scene_calm(0, NODES);
+    scene_until(way == ATTACHED || scene_statistics().operations_pending == 0);
+    ck_assert_uint_eq(calls_not_refused(way, RELEASES, ""), 0);
+    scene_until(scene_is_logged("operations_max"));
+    scene_started(&call.answer, call_start(CALL_RELEASE, way));
+    scene_calm(0, NODES);
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_status(scene_wait(&asked[i]), REDLOCK_OK);
+    ck_assert_status(scene_wait(&call.answer), REDLOCK_OK);
+    ck_assert_status(call_run(CALL_QUERY, way), REDLOCK_OK);
 }
 
 TEST_PROGRAM("deadlines")

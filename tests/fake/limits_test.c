@@ -1,4 +1,4 @@
-/* Bounds: operations in progress, requests in flight to one node, undos kept for one node. */
+/* Bounds: descriptors, requests in flight to one node, undos kept for one node. */
 #include "fake/scene.h"
 
 #include <sys/resource.h>
@@ -7,8 +7,6 @@
 #include "support/file.h"
 
 static struct answer answer;
-
-/* --- Descriptors --- */
 
 static int make(int face, redlock_result *result)
 {
@@ -47,30 +45,6 @@ TEST_ROWS(one_node, without_descriptors_there_is_no_client, 2)
     ck_assert_int_ge(refused, 2);
 }
 
-/* --- operations_max --- */
-
-/* A release ends a lock, so the limit must not refuse it. */
-TEST(one_node, more_operations_than_allowed_are_refused_but_no_release)
-{
-    static struct answer waiting, second;
-    scene.options.operations_max = 2;
-    scene_attach();
-    redlock_lock *lock = scene_lock("stock");
-    scene_hold(0, "held");
-    scene_start_acquire(&waiting, "held", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
-    scene_start_acquire(&second, "other", NULL);
-    ck_assert_status(redlock_acquire_async(scene.client, "third", NULL, scene_acquired, &answer), REDLOCK_INVALID);
-    ck_assert_status(redlock_ready_async(scene.client, 0, scene_completed, &answer), REDLOCK_INVALID);
-    ck_assert_status(redlock_query_async(scene.client, "third", 0, NULL, scene_queried, &answer), REDLOCK_INVALID);
-    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
-    ck_assert(!scene_has_key(0, "stock"));
-    ck_assert_status(scene_wait(&second), REDLOCK_OK);
-    ck_assert_status(scene_acquire(&answer, "third", NULL), REDLOCK_OK); /* one operation has ended */
-    ck_assert_uint_eq(waiting.callbacks, 0);
-}
-
-/* --- pending_max --- */
-
 TEST(one_node, node_with_too_many_requests_gets_no_more)
 {
     enum { MORE = 24 };
@@ -95,8 +69,6 @@ TEST(one_node, node_with_too_many_requests_gets_no_more)
     ck_assert_uint_eq(asked, 16);
     ck_assert_uint_eq(scene_count(0, SENT_SET), 16);
 }
-
-/* --- undos_max --- */
 
 SCENE_CASE(three_nodes, scene_three_nodes);
 

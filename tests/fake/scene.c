@@ -12,7 +12,18 @@ struct scene scene;
 
 static size_t descriptors; /* number of open descriptors before the client was created */
 
-/* --- Beginning --- */
+/* --- The log --- */
+
+static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
+static char errors[4096]; /* the lines that were logged as errors */
+
+bool scene_is_logged(const char *text)
+{
+    pthread_mutex_lock(&log_mutex);
+    bool is_there = strstr(errors, text) != NULL;
+    pthread_mutex_unlock(&log_mutex);
+    return is_there;
+}
 
 static void log_line(int level, const char *line, void *arg)
 {
@@ -23,7 +34,14 @@ static void log_line(int level, const char *line, void *arg)
         ck_assert_msg((unsigned char)*c >= ' ' && *c != 127, "logged, with byte %d: %s", *c, line);
     if (getenv("SCENE_VERBOSE"))
         fprintf(stderr, "[%d] %s\n", level, line);
+    if (level != REDLOCK_LOG_ERROR)
+        return;
+    pthread_mutex_lock(&log_mutex);
+    snprintf(errors + strlen(errors), sizeof errors - strlen(errors), "%s\n", line);
+    pthread_mutex_unlock(&log_mutex);
 }
+
+/* --- Beginning --- */
 
 /* Timeouts that a loaded machine does not reach. A test about a timeout sets its own. */
 static redlock_options patient_options(void)
@@ -49,6 +67,7 @@ void scene_begin_on(unsigned nodes, enum fake_transport transport)
 {
     fixtures_begin();
     memset(&scene, 0, sizeof scene);
+    errors[0] = '\0';
     scene.nodes = nodes;
     for (unsigned i = 0; i < nodes; i++)
         scene.node[i] = fake_server_start(transport);

@@ -336,45 +336,4 @@ TEST(three_nodes, node_that_holds_a_heal_back_gets_no_other)
     release_and_find_no_key(lock);
 }
 
-/* --- A release in the turn in which the windows have room again --- */
-
-static redlock_lock *first_lock;
-static unsigned sent_before;
-
-static unsigned sent_to_first(void)
-{
-    return (unsigned)scene.client->nodes->node[0].flight.statistics->requests;
-}
-
-static void acquired_and_release(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *answer)
-{
-    scene_acquired(client, lock, result, answer);
-    sent_before = sent_to_first() - sent_before;
-    scene_start_release(&late, &first_lock);
-}
-
-/* The first reply makes room; the acquires that it admits go behind the release that begins in its turn. */
-TEST(three_nodes, release_is_in_front_of_acquires_that_wait_for_their_turn)
-{
-    unsigned place, begun = 0;
-    scene_attach();
-    first_lock = scene_lock("held");
-    scene_wait_for_sent_to(0, 3, SENT_SET, 1);
-    for (unsigned i = 0; i < 3; i++)
-        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
-    narrow_windows(0, 3);
-    sent_before = sent_to_first();
-    scene_start_acquire_then(&answers[0], "lock-0", NULL, acquired_and_release);
-    for (unsigned i = 1; i < MANY; i++)
-        scene_start_acquire(&answers[i], scene_name(i), NULL);
-    release_and_expect(REDLOCK_OK);
-    ck_assert_status(scene_wait(&late), REDLOCK_OK);
-    scene_wait_for_sent(0, SENT_UNDO, 1);
-    const struct fake_record *undo = scene_sent(0, SENT_UNDO, NULL, 0, &place), *set;
-    ck_assert_ptr_nonnull(undo);
-    for (unsigned at, i = 1; (set = scene_sent(0, SENT_SET, NULL, i, &at)) && at < place; i++)
-        begun++;
-    ck_assert_uint_le(begun, sent_before);
-}
-
 TEST_PROGRAM("overload")

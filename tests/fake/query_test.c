@@ -71,53 +71,39 @@ TEST_ROWS(states, keys_on_the_nodes_make_the_state, ROWS(states))
     }
 }
 
-/* An error, and a reply that makes no sense: tests/parts/reply_test.c has all of them. */
-TEST(states, node_that_does_not_return_the_state_has_refused)
+/* What the first node replies: an error, a reply that makes no sense (tests/parts/reply_test.c has all of them), and
+ * numbers at the edges of their ranges. A remaining time of -2 means no key, even if the reply has a value; other negative
+ * numbers mean no expiry. The most waiters of a node count; -1: it does not know them. */
+static const struct {
+    const char *reply;
+    int64_t remaining_ms;
+    int32_t waiters;
+} edges[] = {
+    {FAKE_LOADING, -1, -1},
+    {"*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*1\r\n:0\r\n", -1, -1},
+    {"*4\r\n$3\r\nabc\r\n:-2\r\n:0\r\n*0\r\n", 0, 0},
+    {"*4\r\n$3\r\nabc\r\n:0\r\n:-1\r\n*0\r\n", 1, -1},
+    {"*4\r\n$3\r\nabc\r\n:-1\r\n:7\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY, 7},
+    {"*4\r\n$3\r\nabc\r\n:-9223372036854775808\r\n:4\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY, 4},
+    {"*4\r\n$3\r\nabc\r\n:9223372036854775807\r\n:9223372036854775807\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY, INT32_MAX},
+    {"*4\r\n$3\r\nabc\r\n:9223372036854775806\r\n:0\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY, 0},
+};
+
+TEST_ROWS(states, each_reply_is_a_state_or_a_refusal, ROWS(edges))
 {
-    reply_to_query(0, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*1\r\n:0\r\n");
-    reply_to_query(1, FAKE_LOADING);
-    show(2, "somebody", 10000);
+    int32_t waiters = edges[_i].waiters;
+    bool refused = edges[_i].remaining_ms < 0 && edges[_i].remaining_ms != REDLOCK_STATE_NO_EXPIRY;
+    reply_to_query(0, edges[_i].reply);
+    reply_to_query(1, "*4\r\n$-1\r\n:-2\r\n:5\r\n*0\r\n");
     ck_assert_status(query("stock"), REDLOCK_OK);
-    for (unsigned i = 0; i < 2; i++) {
-        ck_assert_int_eq(answer.state.node[i].remaining_ms, -1);
-        ck_assert_int_eq(answer.state.node[i].waiters, -1);
-        ck_assert_int_eq(answer.result.node[i].outcome, REDLOCK_NODE_REFUSED);
-    }
-    ck_assert_uint_eq(answer.result.granted, 3);
-    ck_assert_uint_eq(answer.result.refused, 2);
-    ck_assert_uint_eq(answer.state.locked_nodes, 1);
-    ck_assert_uint_eq(answer.state.free_nodes, 2);
+    ck_assert_int_eq(answer.state.node[0].remaining_ms, edges[_i].remaining_ms);
+    ck_assert_int_eq(answer.state.node[0].waiters, waiters);
+    ck_assert_uint_eq(answer.state.waiters, waiters < 5 ? 5 : (uint32_t)waiters);
+    ck_assert_int_eq(answer.result.node[0].outcome, refused ? REDLOCK_NODE_REFUSED : REDLOCK_NODE_GRANTED);
+    ck_assert_uint_eq(answer.result.granted, refused ? 4 : 5);
+    ck_assert_uint_eq(answer.result.refused, refused ? 1 : 0);
+    ck_assert_uint_eq(answer.state.locked_nodes + answer.state.free_nodes, refused ? 4 : 5);
 }
-
-/* A remaining time of -2 means no key, even if the reply has a value; other negative numbers mean no expiry. The most
- * waiters of a node count; -1: it does not know them. */
-TEST(states, numbers_at_the_edges_of_their_ranges_are_read)
-{
-    static const struct {
-        const char *reply;
-        int64_t remaining_ms;
-        int32_t waiters;
-    } edges[] = {
-        {"*4\r\n$3\r\nabc\r\n:-2\r\n:0\r\n*0\r\n", 0, 0},
-        {"*4\r\n$3\r\nabc\r\n:0\r\n:-1\r\n*0\r\n", 1, -1},
-        {"*4\r\n$3\r\nabc\r\n:-1\r\n:7\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY, 7},
-        {"*4\r\n$3\r\nabc\r\n:-9223372036854775808\r\n:4\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY, 4},
-        {"*4\r\n$3\r\nabc\r\n:9223372036854775807\r\n:9223372036854775807\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY,
-         INT32_MAX},
-        {"*4\r\n$3\r\nabc\r\n:9223372036854775806\r\n:0\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY, 0},
-    };
-    for (int i = 0; i < ROWS(edges); i++) {
-        reply_to_query(0, edges[i].reply);
-        reply_to_query(1, "*4\r\n$-1\r\n:-2\r\n:5\r\n*0\r\n");
-        ck_assert_status(query("stock"), REDLOCK_OK);
-        ck_assert_msg(answer.state.node[0].remaining_ms == edges[i].remaining_ms, "'%s' gave %lld", edges[i].reply,
-                      (long long)answer.state.node[0].remaining_ms);
-        ck_assert_int_eq(answer.state.node[0].waiters, edges[i].waiters);
-        ck_assert_uint_eq(answer.state.waiters, edges[i].waiters < 5 ? 5 : (uint32_t)edges[i].waiters);
-    }
-}
-
-/* --- A scan that the node refuses --- */
 
 #define LONG_ERROR "ERR 0123456789 0123456789 0123456789 "
 

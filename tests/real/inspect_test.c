@@ -5,8 +5,6 @@
 #include "support/fixture.h"
 #include "support/server_program.h"
 
-#include <ctype.h>
-
 #define RESOURCE real_key("looked-at")
 #define KEY      PUBLISHED_PREFIX RESOURCE
 
@@ -69,7 +67,6 @@ static void assert_named_without(const char *word)
 }
 
 REAL_CASE(rights, real_bare_case, NULL);
-REAL_CASE(servers, real_bare_case, NULL);
 
 #define QUEUE KEY ":redlock:queue"
 #define ALIVE KEY ":redlock:alive"
@@ -177,48 +174,15 @@ TEST_ROWS(rights, rules_are_for_all_resources_with_the_prefix, ROWS(prefixes))
     ck_assert_str_eq(lacking_for(RESOURCE "-2", REDLOCK_OK), "");
 }
 
-/* --- Commands --- */
-
-/* Each server lacks one of the commands that the published rights list. */
-static unsigned list_commands(struct cluster_node_options *nodes, const char *(*arguments)[4], char (*names)[16])
+/* tests/command/doctor.txt has every command. */
+TEST(rights, missing_command_is_named)
 {
-    char *copy = strdup(published_rights()), *rest = copy, *word;
-    unsigned count = 0;
-    while ((word = strsep(&rest, " ")) != NULL) {
-        word[strcspn(word, "|")] = '\0';
-        if (word[0] != '+' || strcmp(word, "+auth") == 0 || (count > 0 && strcasecmp(names[count - 1], word + 1) == 0))
-            continue;
-        ck_assert_uint_lt(count, REDLOCK_NODES_MAX);
-        snprintf(names[count], sizeof names[count], "%s", word + 1);
-        for (char *at = names[count]; *at; at++)
-            *at = (char)toupper((unsigned char)*at);
-        memcpy(arguments[count], (const char *[]){"--rename-command", names[count], "", NULL}, sizeof *arguments);
-        nodes[count] = (struct cluster_node_options){.arguments = arguments[count]};
-        count++;
-    }
-    free(copy);
-    return count;
-}
-
-TEST(servers, each_missing_command_is_named)
-{
-    struct cluster_node_options nodes[REDLOCK_NODES_MAX];
-    const char *arguments[REDLOCK_NODES_MAX][4];
-    char names[REDLOCK_NODES_MAX][16];
-    redlock_options options = held_options(4 * REAL_SOON_MS, 1);
-    options.node_timeout_ms = options.silence_limit_ms = options.connect_timeout_ms = REAL_SOON_MS;
-    options.max_ttl_ms = options.ttl_ms;
-    options.database = 1; /* for SELECT */
-    unsigned count = list_commands(nodes, arguments, names);
-    ck_assert_uint_gt(count, 20);
-    real_cluster(count, &(struct cluster_options){.nodes = nodes});
+    static const char *const renamed[] = {"--rename-command", "ZADD", "", NULL};
+    redlock_options options = held_options(900, 1);
+    real_cluster_of(1, (struct cluster_node_options){.arguments = renamed});
     face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
     real_status(face_inspect(face, RESOURCE, &result), REDLOCK_MISCONFIGURED, &result);
-    for (unsigned i = 0; i < count; i++) {
-        const char *text = result.node[i].text;
-        ck_assert_msg(result.node[i].outcome != REDLOCK_NODE_GRANTED && strstr(text, names[i]), "%s: %s", names[i],
-                      text);
-    }
+    ck_assert_ptr_nonnull(strstr(result.node[0].text, "ZADD"));
 }
 
 REAL_PROGRAM("real_inspect")

@@ -79,8 +79,7 @@ struct delay_proxy {
     struct link *links;
     char *nodes_string;
     bool spreads;
-    size_t accepted;          /* since then */
-    const char *word, *other; /* what is replaced, or NULL */
+    size_t accepted; /* since then */
 };
 
 /* --- One link --- */
@@ -123,21 +122,12 @@ static void queue_packet(struct link *link, int direction, const void *data, siz
     stream->queued += length;
 }
 
-static void replace(const struct delay_proxy *proxy, char *data, size_t count)
-{
-    size_t length = strlen(proxy->word);
-    for (char *at = data; (at = memmem(at, (size_t)(data + count - at), proxy->word, length)); at += length)
-        memcpy(at, proxy->other, length);
-}
-
 static void read_stream(struct link *link, int direction)
 {
     char data[CHUNK];
     ssize_t count = recv(link->end[direction].fd, data, sizeof data, 0);
     if (count >= 0) {
         link->streams[direction].at_end = count == 0;
-        if (direction == TO_SERVER && count > 0 && link->proxy->word)
-            replace(link->proxy, data, (size_t)count);
         queue_packet(link, direction, data, (size_t)count);
     } else if (errno != EAGAIN && errno != EINTR) {
         break_link(link, true);
@@ -395,16 +385,6 @@ void delay_proxy_spread(struct delay_proxy *proxy)
 {
     poller_enter(&proxy->poller);
     proxy->spreads = true;
-    poller_leave(&proxy->poller);
-}
-
-void delay_proxy_replace(struct delay_proxy *proxy, const char *word, const char *other)
-{
-    if (strlen(word) != strlen(other))
-        fixture_fail("'%s' and '%s' are not of one length", word, other);
-    poller_enter(&proxy->poller);
-    proxy->word = word;
-    proxy->other = other;
     poller_leave(&proxy->poller);
 }
 

@@ -37,9 +37,6 @@ void delay_proxy_set_delay_us(struct delay_proxy *proxy, size_t route, enum prox
 void delay_proxy_hold(struct delay_proxy *proxy, size_t route, enum proxy_direction direction);
 void delay_proxy_let_go(struct delay_proxy *proxy, size_t route, enum proxy_direction direction);
 
-/* From now on each `word` in what clients send becomes `other`, of the same length: a server that lacks a command. */
-void delay_proxy_replace(struct delay_proxy *proxy, const char *word, const char *other);
-
 /* Breaks the route's connections on both sides, by RST or by FIN, and drops the bytes in transit. */
 void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset);
 

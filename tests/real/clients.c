@@ -24,8 +24,7 @@ struct face *clients_open_renewing(int i)
 
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most)
 {
-    ck_assert_msg(real_soon_all_reply(face, (struct real_number){{command, key}, least, most}),
-                  "%s %s: not %lld to %lld on every node", command, key, least, most);
+    real_until(face, real_all_reply(&(struct real_number){{command, key}, least, most}));
 }
 
 void clients_await_waiters(struct face *face, const char *resource, int least)
@@ -58,20 +57,10 @@ static long long subscribers(size_t node)
     return found;
 }
 
-static bool have_subscribers(void *range)
-{
-    const struct real_number *wanted = range;
-    for (size_t i = 0; i < cluster_size(cluster); i++)
-        if (subscribers(i) < wanted->least || subscribers(i) > wanted->most)
-            return false;
-    return true;
-}
-
 void clients_await_subscribers(long long least, long long most)
 {
-    struct real_number wanted = {.least = least, .most = most};
-    ck_assert_msg(wait_until(have_subscribers, &wanted, REAL_SOON_MS), "not %lld to %lld subscribers on every node",
-                  least, most);
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        real_until(NULL, subscribers(i) >= least && subscribers(i) <= most);
 }
 
 /* --- Waiters --- */

@@ -60,7 +60,7 @@ static const char *text_of(uint64_t token)
 
 static void await_everywhere(struct face *face, uint64_t token)
 {
-    ck_assert_msg(real_soon_shows(face, RECORD, text_of(token)), "not %s on every node", text_of(token));
+    real_until(face, real_shows_everywhere(RECORD, text_of(token)));
 }
 
 /* --- Properties of a token --- */

@@ -245,5 +245,5 @@ bool held_is_on(size_t node, const char *key, const redlock_lock *lock)
 
 void held_everywhere(struct face *face, const char *key, const redlock_lock *lock)
 {
-    ck_assert_msg(real_soon_shows(face, key, rl_lease_token_text(lock->lease)), "%s is not on every node", key);
+    real_until(face, real_shows_everywhere(key, rl_lease_token_text(lock->lease)));
 }

@@ -58,12 +58,6 @@ static void note_state(void)
     descriptors_before = file_open_descriptors();
 }
 
-static bool keys_gone(void *arg)
-{
-    (void)arg;
-    return !cluster || cluster_keys_left(cluster, cluster_marks) == 0;
-}
-
 void real_turn(struct face *face)
 {
     if (face)
@@ -72,14 +66,15 @@ void real_turn(struct face *face)
         poll(NULL, 0, 1);
 }
 
-static bool soon(struct face *face, bool (*predicate)(void *), void *arg)
-{
-    return face ? face_wait(face, predicate, arg, REAL_SOON_MS) : wait_until(predicate, arg, REAL_SOON_MS);
-}
-
 bool real_nothing_left(struct face *face)
 {
-    return soon(face, keys_gone, NULL);
+    uint64_t deadline = test_deadline_ns(REAL_SOON_MS);
+    while (cluster && cluster_keys_left(cluster, cluster_marks) > 0) {
+        if (test_ms_left(deadline) == 0)
+            return false;
+        real_turn(face);
+    }
+    return true;
 }
 
 /* A killed server leaves the test program with one descriptor less. */
@@ -219,38 +214,11 @@ bool real_shows_everywhere(const char *key, const char *value)
     return true;
 }
 
-struct expected {
-    const char *key;
-    const char *value;
-};
-
-static bool shows(void *arg)
-{
-    const struct expected *expected = arg;
-    return real_shows_everywhere(expected->key, expected->value);
-}
-
-bool real_soon_shows(struct face *face, const char *key, const char *value)
-{
-    struct expected expected = {key, value};
-    return soon(face, shows, &expected);
-}
-
-bool real_soon_all_reply(struct face *face, struct real_number expected)
-{
-    return soon(face, real_all_reply, &expected);
-}
-
 bool real_foreign_set(size_t node, const char *key, const char *value)
 {
     char reply[256];
     cluster_command(cluster, node, reply, sizeof reply, "SET", key, value, "NX", "PX", "60000", NULL);
     return strcmp(reply, "OK") == 0;
-}
-
-void real_delete(size_t node, const char *key)
-{
-    cluster_integer(cluster, node, "DEL", key, NULL);
 }
 
 void real_command(size_t nodes, ...)

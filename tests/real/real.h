@@ -95,11 +95,8 @@ void real_turn(struct face *face);
 
 /* Whether the key has this value on every node. */
 bool real_shows_everywhere(const char *key, const char *value);
-/* Waits until it has, because late grants arrive after the decision. Runs the face's loop meanwhile, if face is not NULL. */
-bool real_soon_shows(struct face *face, const char *key, const char *value);
 /* SET key value NX PX 60000 by another client. Returns whether the key was set. */
 bool real_foreign_set(size_t node, const char *key, const char *value);
-void real_delete(size_t node, const char *key);
 /* Sends the command to the first nodes. Ends the test if one does not reply. */
 void real_command(size_t nodes, ...) __attribute__((sentinel));
 /* An integer that every node is to reply. */
@@ -109,8 +106,6 @@ struct real_number {
 };
 /* Whether it does: for face_wait() and wait_until(). */
 bool real_all_reply(void *number);
-/* Waits until it does, as real_soon_shows(). */
-bool real_soon_all_reply(struct face *face, struct real_number number);
 /* How often the node has executed the command, e.g. "set". */
 long long real_calls(size_t node, const char *command);
 

@@ -1,5 +1,5 @@
-/* Access to real servers by each way to call: passwords, databases, Unix sockets, IPv6, host names; and servers that must
- * not vote. rights_test.c has the users. */
+/* Access to real servers by each way to call: passwords, databases, Unix sockets, IPv6, host names.
+ * rights_test.c has the users, doctor_test.c the servers that must not vote. */
 #include "real/held.h"
 
 #include "support/bytes.h"
@@ -22,14 +22,11 @@ static const struct access {
     const char *address[NODES]; /* to which the port is added; NULL: the cluster's own address */
     const char *password;       /* of the options */
     uint32_t database;
-    bool protected;  /* the servers have the password "secret" */
-    bool one_server; /* every address has the first one's port */
-    bool replicas;   /* all but the first node */
+    bool protected; /* the servers have the password "secret" */
     bool unix_sockets, ipv6;
 } rows[] = {
     {"a minority with a wrong password", 5, .address = {WRONG, WRONG, RIGHT, RIGHT, RIGHT}, .protected = true},
     {"a majority with a wrong password", 5, "invalid ", {WRONG, WRONG, WRONG, RIGHT, RIGHT}, .protected = true},
-    {"no password where one is needed", 3, "NOAUTH", .protected = true},
     {"a password in the options", 3, .password = "secret", .protected = true},
     {"another database", 1, .database = 3},
     {"a database that is not there", 1, "out of range", .database = 999},
@@ -38,24 +35,16 @@ static const struct access {
     {"names", 3, .address = {"localhost", "redis://localhost", "127.0.0.1"}},
     /* The servers listen on the address that the row before did not use. */
     {"names with two addresses", 3, .address = {"localhost", "localhost", "localhost"}, .ipv6 = true},
-    {"one server under two names", 2, "the same server", {"127.0.0.1", "localhost"}, .one_server = true},
-    {"replicas", 3, "replica", .replicas = true},
     {"as many nodes as there can be", REDLOCK_NODES_MAX, .why = NULL},
 };
 
 static void start_servers(const struct access *row)
 {
     struct cluster_node_options nodes[REDLOCK_NODES_MAX] = {0};
-    char port[8], reply[64];
     for (size_t i = 0; i < row->nodes; i++)
         nodes[i].password = row->protected ? "secret" : NULL;
     real_cluster(row->nodes,
                  &(struct cluster_options){.nodes = nodes, .unix_sockets = row->unix_sockets, .ipv6 = row->ipv6});
-    snprintf(port, sizeof port, "%u", cluster_port(cluster, 0));
-    for (size_t i = 1; row->replicas && i < row->nodes; i++) {
-        cluster_command(cluster, i, reply, sizeof reply, "REPLICAOF", "127.0.0.1", port, NULL);
-        ck_assert_str_eq(reply, "OK");
-    }
 }
 
 static struct face *open_face(int i, const struct access *row)
@@ -65,7 +54,7 @@ static struct face *open_face(int i, const struct access *row)
     options.password = row->password;
     options.database = row->database;
     for (size_t node = 0; row->address[0] && node < row->nodes; node++)
-        bytes_print(&list, "%s:%u,", row->address[node], cluster_port(cluster, row->one_server ? 0 : node));
+        bytes_print(&list, "%s:%u,", row->address[node], cluster_port(cluster, node));
     if (!row->address[0])
         bytes_print(&list, "%s,", cluster_nodes_string(cluster));
     list.data[list.length - 1] = '\0'; /* the last comma */

@@ -4,8 +4,7 @@
 
 #include "support/fixture.h"
 
-/* The deployment's longest ttl, and the quarantine of a node that lost data: this ttl, its drift, and a second. */
-enum { TTL_MS = 1000, MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, LONG_MAX_TTL_MS = 20000 };
+enum { MAX_TTL_MS = 2000, LONG_MAX_TTL_MS = 20000 };
 
 static const char key[] = real_key("guarded");
 static struct held_scene scene;
@@ -28,49 +27,9 @@ static void read_marker(size_t node, char marker[256])
     ck_assert(cluster_command(cluster, node, marker, 256, "GET", "redlock:marker", NULL));
 }
 
-/* --- Quarantine and trust --- */
-
-/* Measured by the node's own clock. */
-static bool quarantine_is_over(size_t node)
-{
-    char marker[256], time[64];
-    long long since_ms, seconds, microseconds;
-    ck_assert(cluster_command(cluster, node, time, sizeof time, "TIME", NULL));
-    ck_assert_int_eq(sscanf(time, "%lld %lld", &seconds, &microseconds), 2);
-    read_marker(node, marker);
-    ck_assert_msg(sscanf(marker, "2 %*s %*s %*s %*s %lld", &since_ms) == 1, "marker: %s", marker);
-    return seconds * 1000 + microseconds / 1000 - since_ms >= QUARANTINE_MS;
-}
-
 REAL_CASE(quarantine, real_bare_case, begin);
 REAL_CASE(healing, real_bare_case, begin);
 REAL_CASE(others, real_bare_case, begin);
-
-/* The client's own locks live for a shorter time than the quarantine is for. */
-TEST(quarantine, new_deployment_reports_its_quarantine)
-{
-    size_t over = 0;
-    options.ttl_ms = TTL_MS;
-    struct face *face = held_open(_i, NULL, &options);
-    for (uint32_t i = 0; i < HELD_NODES; i++) {
-        redlock_node_status status = held_node_status(face, i);
-        ck_assert_uint_eq(status.usable, 0);
-        ck_assert_int_gt(status.quarantine_ms, 0);
-        ck_assert_int_le(status.quarantine_ms, QUARANTINE_MS);
-        ck_assert_msg(strstr(status.objection, "in quarantine for") && strstr(status.objection, "it is new"),
-                      "objection: %s", status.objection);
-    }
-    held_refuse(face, key, NULL, REDLOCK_NO_QUORUM);
-    ck_assert_uint_eq(result.refused, HELD_NODES);
-    held_result_says("in quarantine for");
-    redlock_lock *lock = held_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
-    face_release(face, &lock, &result); /* on a busy machine it has expired */
-    for (size_t i = 0; i < HELD_NODES; i++)
-        over += quarantine_is_over(i);
-    ck_assert_uint_ge(over, HELD_QUORUM); /* the acquire waited for the end of the quarantine */
-    real_until(face, held_all_usable(face));
-    ck_assert_int_eq(held_node_status(face, 0).quarantine_ms, 0);
-}
 
 /* One client calls redlock_trust(). The others see the trusted marker at their next heartbeat. */
 TEST(quarantine, trust_ends_the_quarantine_for_every_client)

@@ -3,8 +3,8 @@
  * API has one kind of outage, with one to all nodes. */
 #include "real/held.h"
 
-#include "support/file.h"
 #include "support/lateness.h"
+#include "support/process.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -189,17 +189,6 @@ TEST_LONG_ROWS(outages, loss_is_reported_in_time_in_every_outage, KINDS)
 
 /* --- Reasons --- */
 
-/* Does its thread sleep? It only sleeps in the wait. */
-static bool is_waiting(struct waiter *waiter)
-{
-    char path[64];
-    struct bytes line = {0};
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&waiter->id));
-    bool sleeps = file_read(path, &line) && strstr(line.data, ") S ");
-    bytes_free(&line);
-    return sleeps;
-}
-
 TEST(reasons, wait_for_the_loss_ends_with_the_release)
 {
     struct waiter waiter = {0};
@@ -213,7 +202,7 @@ TEST(reasons, wait_for_the_loss_ends_with_the_release)
     ck_assert_int_eq(redlock_lost_descriptor(scene.lock, &descriptor), REDLOCK_OK);
     ck_assert(!is_readable(descriptor));
     start_waiter(&waiter);
-    real_until(NULL, is_waiting(&waiter));
+    real_until(NULL, process_state(atomic_load(&waiter.id)) == 'S'); /* it only sleeps in the wait */
     held_release(scene.face, &scene.lock);
     pthread_join(waiter.thread, NULL);
     ck_assert_int_eq(waiter.status, REDLOCK_CANCELLED);

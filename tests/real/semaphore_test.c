@@ -6,16 +6,12 @@
 
 enum { PERMITS = 3 };
 
-static const char *const slots[PERMITS] = {KEY ":redlock:slot:0", KEY ":redlock:slot:1", KEY ":redlock:slot:2"};
-
 static const redlock_acquire_options permit = {.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options),
                                                .permits = PERMITS};
 
 static redlock_lock *take(struct face *face)
 {
-    redlock_lock *lock = held_acquire(face, KEY, &permit);
-    ck_assert_str_eq(redlock_lock_resource(lock, NULL), KEY);
-    return lock;
+    return held_acquire(face, KEY, &permit);
 }
 
 static void refuse(struct face *face)
@@ -27,17 +23,6 @@ static void refuse(struct face *face)
 
 REAL_CASE(permits, real_common_case, NULL);
 REAL_CASE(waiting, real_common_case, NULL);
-
-static void show(struct face *face, uint32_t taken, int mine)
-{
-    redlock_state state;
-    real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
-    ck_assert_uint_eq(state.permits_taken, taken);
-    ck_assert_int_eq(state.held_by_me, mine);
-    ck_assert_int_eq(state.locked, 0);
-    ck_assert_uint_eq(state.free_nodes, HELD_NODES); /* a semaphore has no key of its plain name */
-    ck_assert_int_eq(redlock_held_by_me(face_client(face), KEY, 0), mine);
-}
 
 /* Clients with the old and the new number of permits work side by side. There are never more holders than the larger number,
  * and a smaller one holds as soon as the permits above it are released. */
@@ -73,37 +58,6 @@ static redlock_acquire_options several(unsigned wanted)
     redlock_acquire_options options = permit;
     options.permits_wanted = wanted;
     return options;
-}
-
-/* One lock of several permits: all or none, and released as one. */
-TEST(permits, several_permits_are_one_lock)
-{
-    const redlock_acquire_options two = several(2), all = several(PERMITS);
-    struct face *face = clients_open(_i), *other = clients_open(_i);
-    redlock_lock *locks[] = {held_acquire(face, KEY, &two), take(other)};
-    ck_assert_uint_eq(redlock_lock_resources(locks[0]), 1);
-    ck_assert_str_eq(redlock_lock_resource(locks[0], NULL), KEY);
-    show(face, 3, 1);
-    refuse(other);
-    held_release(other, &locks[1]);
-    held_refuse(other, KEY, &two, REDLOCK_HELD);
-    show(other, 2, 0); /* the free one was not taken */
-    real_status(face_extend(face, locks[0], 2 * CLIENTS_TTL_MS, &result), REDLOCK_OK, &result);
-    show(face, 2, 1); /* each node's reply to the extension came before that to the query */
-    unsigned longer = 0;
-    for (unsigned i = 0; i < PERMITS; i++)
-        longer += cluster_integer(cluster, 0, "PTTL", slots[i], NULL) > CLIENTS_TTL_MS;
-    ck_assert_uint_eq(longer, 2);
-    held_release(face, &locks[0]);
-    show(face, 0, 0);
-    locks[0] = held_acquire(other, KEY, &all);
-    show(other, PERMITS, 1);
-    refuse(face);
-    for (size_t i = 0; i < HELD_QUORUM; i++)
-        real_delete(i, slots[i]); /* each node still has two of its three keys */
-    real_status(face_extend(other, locks[0], 0, &result), REDLOCK_LOST, &result);
-    real_status(face_release(other, &locks[0], &result), REDLOCK_LOST, &result);
-    show(other, 0, 0);
 }
 
 /* An owner that wants more than all others leave would wait for itself. */

@@ -33,45 +33,11 @@ static redlock_lock *take(struct face *face, const char *letters)
     return lock;
 }
 
-static void refuse(struct face *face, const char *letters, const char *untouched)
-{
-    redlock_lock *lock;
-    real_status(acquire(face, letters, plain, &lock), REDLOCK_HELD, &result);
-    ck_assert_ptr_null(lock);
-    for (; *untouched != '\0'; untouched++)
-        ck_assert(real_all_reply(&(struct real_number){{"EXISTS", key_of(*untouched)}, 0, 0}));
-}
-
 /* --- All or none --- */
 
 REAL_CASE(all, real_common_case, NULL);
 REAL_CASE(alike, real_common_case, NULL);
 REAL_CASE(own, real_common_case, NULL);
-
-TEST(all, lock_is_on_all_its_resources)
-{
-    struct face *face = clients_open(_i), *other = clients_open(_i);
-    redlock_lock *lock = take(face, "cbabca"); /* in any order, and doubles are folded */
-    size_t size;
-    ck_assert_uint_eq(result.attempts, 1);
-    ck_assert_uint_eq(redlock_lock_resources(lock), 3);
-    for (unsigned i = 0; i < 3; i++) {
-        held_everywhere(face, keys[i], lock);
-        ck_assert_str_eq(redlock_lock_resource_at(lock, i, &size), keys[i]);
-        ck_assert_uint_eq(size, strlen(keys[i]));
-        ck_assert(redlock_held_by_me(face_client(face), keys[i], 0));
-    }
-    ck_assert_str_eq(redlock_lock_resource(lock, NULL), A);
-    ck_assert_str_eq(redlock_lock_resource_at(lock, 3, NULL), "");
-    refuse(other, "a", "");
-    refuse(other, "dbe", "de");
-    held_release(face, &lock);
-    for (unsigned i = 0; i < 3; i++)
-        ck_assert(!redlock_held_by_me(face_client(face), keys[i], 0));
-    lock = take(other, "aa");
-    ck_assert_uint_eq(redlock_lock_resources(lock), 1);
-    held_release(other, &lock);
-}
 
 TEST(all, at_most_64_resources_may_be_locked_together)
 {

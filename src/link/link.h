@@ -1,5 +1,5 @@
 /*
- * src/link is one connection to a server, below Redis' semantics: addresses, name resolution, hiredis on libev, TLS,
+ * src/link is one connection to a server, below Redis' semantics: addresses, hiredis on libev, TLS,
  * and the limits on replies. Its files do not call each other in cycles.
  *
  * A link is hiredis' asynchronous context, attached to libev by watchers of its own: hiredis connects, speaks TLS,

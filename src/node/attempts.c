@@ -1,18 +1,109 @@
 #include "src/node/attempts.h"
 
 #include <assert.h>
+#include <netdb.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 
 #include "src/core/core.h"
 
 #define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
 #define STEADY        (QUORUM_SECOND) /* a connection that breaks sooner once ready counts as a failed attempt */
 
+#define RESOLVED_MAX  8
+
+/* ----------------------------------------------------------------------------------------------------- resolutions */
+
+/*
+ * One resolution of a host name, beside the loop, because getaddrinfo(3) blocks and cannot be cancelled. Each has its thread
+ * and its memory (from malloc(3)), so that a client can close while a resolution still waits for a name server.
+ */
+struct rl_resolution {
+    bool taken; /* used by the loop only: it has read the result */
+    atomic_uint references;
+    atomic_bool done; /* error, count and numeric are written */
+    struct rl_wakeup *wakeup;
+    char host[RL_HOST_SIZE];
+    char error[96]; /* "" if an address was found */
+    unsigned count;
+    char numeric[RESOLVED_MAX][RL_NUMERIC_SIZE];
+};
+
+static bool is_numeric(const char *host)
+{
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(host, NULL, &hints, &found) != 0)
+        return false;
+    freeaddrinfo(found);
+    return true;
+}
+
+static void resolution_unref(struct rl_resolution *resolution)
+{
+    if (resolution && atomic_fetch_sub(&resolution->references, 1) == 1) {
+        rl_wakeup_unref(resolution->wakeup);
+        free(resolution);
+    }
+}
+
+static void keep(struct rl_resolution *resolution, const struct addrinfo *found)
+{
+    for (; found && resolution->count < RESOLVED_MAX; found = found->ai_next)
+        if (getnameinfo(found->ai_addr, found->ai_addrlen, resolution->numeric[resolution->count], RL_NUMERIC_SIZE,
+                        NULL, 0, NI_NUMERICHOST) == 0)
+            resolution->count++;
+    assert(resolution->count <= RESOLVED_MAX);
+}
+
+/* The thread of a resolution. */
+static void *resolve(void *data)
+{
+    struct rl_resolution *resolution = data;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    int error = getaddrinfo(resolution->host, NULL, &hints, &found);
+    if (error == 0) {
+        keep(resolution, found);
+        freeaddrinfo(found);
+    }
+    if (resolution->count == 0)
+        snprintf(resolution->error, sizeof resolution->error, "cannot resolve the name: %s",
+                 error ? gai_strerror(error) : "no address");
+    atomic_store(&resolution->done, true);
+    rl_wakeup_signal(resolution->wakeup);
+    resolution_unref(resolution);
+    return NULL;
+}
+
+/* Signals the wakeup when it is done. NULL: no memory or no thread. */
+static struct rl_resolution *resolution_start(const char *host, struct rl_wakeup *wakeup)
+{
+    struct rl_resolution *resolution = calloc(1, sizeof *resolution);
+    if (!resolution)
+        return NULL;
+    atomic_init(&resolution->references, 2);
+    atomic_init(&resolution->done, false);
+    resolution->wakeup = rl_wakeup_ref(wakeup);
+    snprintf(resolution->host, sizeof resolution->host, "%s", host);
+    pthread_t thread;
+    if (rl_thread_start(&thread, resolve, resolution)) {
+        pthread_detach(thread);
+        return resolution;
+    }
+    resolution_unref(resolution);
+    resolution_unref(resolution);
+    return NULL;
+}
+
+/* -------------------------------------------------------------------------------------------------------- attempts */
+
 /* Tries the addresses of one name in turn. */
 bool rl_attempts_need_name(const struct rl_attempts *attempts, const struct rl_address *address)
 {
-    return !address->path[0] && attempts->address == 0 && !rl_resolver_is_numeric(address->host);
+    return !address->path[0] && attempts->address == 0 && !is_numeric(address->host);
 }
 
 /* Each attempt resolves the name again; but if the last resolution is still in progress or unused, it waits for that
@@ -20,13 +111,13 @@ bool rl_attempts_need_name(const struct rl_attempts *attempts, const struct rl_a
 bool rl_attempts_resolve(struct rl_attempts *attempts, const struct rl_address *address, struct rl_wakeup *wakeup)
 {
     if (!attempts->resolution || attempts->resolution->taken) {
-        rl_resolver_unref(attempts->resolution);
-        attempts->resolution = rl_resolver_start(address->host, wakeup);
+        resolution_unref(attempts->resolution);
+        attempts->resolution = resolution_start(address->host, wakeup);
     }
     return attempts->resolution;
 }
 
-bool rl_attempts_take_name(struct rl_attempts *attempts, bool *found)
+bool rl_attempts_take_name(struct rl_attempts *attempts, const char **error)
 {
     struct rl_resolution *resolution = attempts->resolution;
     assert(!resolution->taken);
@@ -34,7 +125,7 @@ bool rl_attempts_take_name(struct rl_attempts *attempts, bool *found)
         return false;
     resolution->taken = true;
     attempts->address = 0;
-    *found = resolution->count > 0;
+    *error = resolution->error;
     return true;
 }
 
@@ -87,7 +178,7 @@ void rl_attempts_succeeded(struct rl_attempts *attempts, quorum_time now)
 
 void rl_attempts_end(struct rl_attempts *attempts)
 {
-    rl_resolver_unref(attempts->resolution);
+    resolution_unref(attempts->resolution);
     attempts->resolution = NULL;
 }
 

@@ -1,4 +1,5 @@
-/* The attempts to connect to one server: which address is next and when, why the last one failed, and the credentials. */
+/* The attempts to connect to one server: which address its name leads to, which is next and when, why the last one failed,
+ * and the credentials. */
 #ifndef RL_ATTEMPTS_H
 #define RL_ATTEMPTS_H
 
@@ -8,8 +9,9 @@
 #include "src/core/core.h"
 #include "src/link/address.h"
 #include "src/link/link.h"
-#include "src/link/resolver.h"
 #include "src/node/command.h"
+
+#define RL_NUMERIC_SIZE 64 /* an IPv6 address with its scope */
 
 struct rl_attempts {
     struct rl_resolution *resolution; /* in progress, or the last one */
@@ -29,8 +31,8 @@ bool rl_attempts_need_name(const struct rl_attempts *attempts, const struct rl_a
 /* Starts to resolve the name. false: no thread or no memory. */
 bool rl_attempts_resolve(struct rl_attempts *attempts, const struct rl_address *address, struct rl_wakeup *wakeup);
 
-/* true once the name is resolved, or could not be: then `error` is set and there is no address. */
-bool rl_attempts_take_name(struct rl_attempts *attempts, bool *found);
+/* true once the name is resolved, or could not be: then *error says why; otherwise it is "". */
+bool rl_attempts_take_name(struct rl_attempts *attempts, const char **error);
 
 /* Writes the address of this attempt to `peer` and returns the target. */
 struct rl_link_target rl_attempts_target(struct rl_attempts *attempts, const struct rl_address *address,

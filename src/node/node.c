@@ -296,15 +296,15 @@ static void connect_now(struct rl_node *node)
 
 void rl_node_resolved(struct rl_node *node)
 {
-    bool found;
+    const char *error;
     if (node->witnesses)
         rl_witnesses_resolved(node->witnesses);
-    if (node->state != RL_NODE_RESOLVING || node->awaits_master || !rl_attempts_take_name(&node->attempts, &found))
+    if (node->state != RL_NODE_RESOLVING || node->awaits_master || !rl_attempts_take_name(&node->attempts, &error))
         return;
-    if (found)
+    if (!*error)
         connect_now(node);
     else
-        rl_node_break(node, false, "%s", node->attempts.resolution->error);
+        rl_node_break(node, false, "%s", error);
 }
 
 static void start(struct rl_node *node)

@@ -578,13 +578,13 @@ static void connect_now(struct rl_witness *witness)
 
 static void resolved(struct rl_witness *witness)
 {
-    bool found;
-    if (witness->state != RL_WITNESS_RESOLVING || !rl_attempts_take_name(&witness->attempts, &found))
+    const char *error;
+    if (witness->state != RL_WITNESS_RESOLVING || !rl_attempts_take_name(&witness->attempts, &error))
         return;
-    if (found)
+    if (!*error)
         connect_now(witness);
     else
-        fail(witness, "%s", witness->attempts.resolution->error);
+        fail(witness, "%s", error);
 }
 
 void rl_witnesses_resolved(struct rl_witnesses *witnesses)

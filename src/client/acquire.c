@@ -15,7 +15,6 @@
 #include "quorum/permits.h"
 #include "quorum/retry.h"
 #include "src/client/client.h"
-#include "src/client/extend.h"
 #include "src/client/options.h"
 #include "src/core/histogram.h"
 #include "src/core/result.h"
@@ -365,7 +364,7 @@ static void acquire_extend_first(struct rl_acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     rl_round_leave(operation->round);
-    struct rl_round *round = rl_extend_round(operation->lease, acquire->terms.ttl_ms);
+    struct rl_round *round = rl_round_create_extension(operation->lease, acquire->terms.ttl_ms);
     if (round && wants_token(acquire)) {
         round->command = RL_COMMAND_KEEP;
         round->fence = acquire->fence->token;

@@ -243,7 +243,13 @@ static redlock_client *client_allocate(struct ev_loop *loop, bool own_thread, un
         rl_free(&allocator, client);
         return NULL;
     }
-    rl_locks_open(&client->locks, &client->core, client->nodes, &locks_events, client);
+    struct rl_locks *locks = &client->locks;
+    locks->core = &client->core;
+    locks->nodes = client->nodes;
+    locks->events = &locks_events;
+    locks->client = client;
+    locks->release_timer.fire = rl_detached_on_timer;
+    locks->renewal_timer.fire = rl_renewals_gathered;
     return client;
 }
 
@@ -329,12 +335,18 @@ void rl_client_free(redlock_client *client)
     rl_free(&allocator, client);
 }
 
+/* Drops everything without a reply: at the end of a close, or in a forked child. */
 static void client_drop_all(redlock_client *client)
 {
+    struct rl_locks *locks = &client->locks;
     rl_nodes_close(client->nodes);
-    rl_renewals_drop(&client->locks);
+    rl_renewals_drop(locks);
     rl_operations_free(client);
-    rl_locks_drop(&client->locks);
+    assert(!locks->waiting.first); /* their operations have ended */
+    rl_timer_stop(&client->core.timers, &locks->admission_timer);
+    rl_queues_free(locks);
+    rl_releases_drop(locks);
+    rl_detached_drop(locks);
 }
 
 void rl_client_destroy(redlock_client *client)

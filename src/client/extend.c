@@ -1,6 +1,5 @@
 /* Extend: one round that sets the lock's ttl on the nodes that still have its token. Downgrade: one round that turns the
  * writer's key into a reader's where it still has the token. */
-#include "src/client/extend.h"
 #include "src/client/client.h"
 #include "src/client/options.h"
 #include "src/core/result.h"
@@ -37,24 +36,6 @@ static void extend_report(struct rl_operation *operation, redlock_result *result
         result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
 }
 
-struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
-{
-    const struct quorum_terms terms = {
-        .kind = QUORUM_EXTEND,
-        .ttl = ttl_ms * QUORUM_MILLISECOND,
-        .validity_end = atomic_load_explicit(&lease->validity_end, memory_order_acquire),
-    };
-    struct rl_round *round =
-        rl_round_create(lease, rl_lease_is_plain(lease) ? RL_COMMAND_EXTEND : RL_COMMAND_KEEP, terms);
-    if (!round)
-        return NULL;
-    /* Send the fencing token again: with each further node that stores it, one more node may lose its data. */
-    round->fence = rl_lease_own_fence(lease);
-    rl_lease_note_ttl(lease, ttl_ms);
-    rl_nodes_note_ttl(lease->locks->nodes, terms.ttl);
-    return round;
-}
-
 static void extend_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct rl_lease *lease = arguments->lock->lease;
@@ -66,7 +47,7 @@ static void extend_start(struct rl_operation *operation, const struct rl_argumen
     else if (rl_lease_validity(lease) == 0)
         rl_operation_complete(operation, REDLOCK_LOST);
     else
-        rl_operation_start_round(operation, rl_extend_round(lease, ttl_ms), extend_decided);
+        rl_operation_start_round(operation, rl_round_create_extension(lease, ttl_ms), extend_decided);
 }
 
 const struct rl_operation_type rl_extend = {

@@ -35,12 +35,6 @@ static void *libc_allocate(size_t size, void *user)
     return malloc(size);
 }
 
-static void *libc_reallocate(void *memory, size_t size, void *user)
-{
-    (void)user;
-    return realloc(memory, size);
-}
-
 static void libc_release(void *memory, void *user)
 {
     (void)user;
@@ -54,7 +48,8 @@ bool rl_text_is(struct rl_text text, const char *characters)
 
 redlock_allocator rl_memory_allocator(const redlock_allocator *given)
 {
-    static const redlock_allocator libc = {libc_allocate, libc_reallocate, libc_release, NULL};
+    static const redlock_allocator libc = {.allocate = libc_allocate,
+                                           .release = libc_release}; /* nothing is reallocated */
     return given->allocate ? *given : libc;
 }
 

@@ -33,7 +33,7 @@ redlock_allocator rl_memory_allocator(const redlock_allocator *given);
 /* Zeroed memory, or NULL. */
 void *rl_allocate(const redlock_allocator *allocator, size_t size);
 
-void rl_free(const redlock_allocator *allocator, void *memory);
+void rl_free(const redlock_allocator *allocator, void *memory); /* may be NULL */
 
 /* A copy of size bytes, followed by a NUL; or NULL. */
 char *rl_copy(const redlock_allocator *allocator, const char *bytes, size_t size);
@@ -81,9 +81,10 @@ static inline void *rl_core_allocate(struct rl_core *core, size_t size)
     return core->allocator.allocate(size, core->allocator.user);
 }
 
+/* memory may be NULL. */
 static inline void rl_core_free(struct rl_core *core, void *memory)
 {
-    core->allocator.release(memory, core->allocator.user);
+    rl_free(&core->allocator, memory);
 }
 
 /* True if the log callback receives lines of this level: worth formatting them. */

@@ -84,7 +84,7 @@ struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl
 unsigned rl_leases_count_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
                                  struct rl_owner owner);
 
-/* Call it after rl_locks_drop() and the end of the client's operations. Reports no events. */
+/* Call it when the client's operations, queues and releases have ended. Reports no events. */
 void rl_leases_free(struct rl_locks *locks);
 
 #endif

@@ -2,9 +2,9 @@
  * src/lock is locks over all nodes: rounds and their undos, leases and their renewal, and the queues of waiters. struct
  * rl_locks has those of one client. The client floor owns it and receives its events through `struct rl_locks_events`.
  *
- * Two groups of files form call cycles. vote and undo handle the answers to a round's requests, and step the round; undo
- * also starts the release round of an acquire round that failed. A lease adds itself to the lists in leases, and leases
- * steps and ends the leases in its lists.
+ * Two pairs of files form call cycles. undo handles the answers to a release round's requests, and steps the round; it also
+ * starts the release round of an acquire round that failed. A lease adds itself to the lists in leases, and leases steps
+ * and ends the leases in its lists.
  */
 #ifndef RL_LOCKS_H
 #define RL_LOCKS_H
@@ -25,7 +25,7 @@ struct rl_locks_events {
     void (*handle_ended)(const redlock_lock *handle);
 };
 
-/* See rl_round_enlist(). */
+/* Has no references: a round leaves it when it is decided, or its owner leaves. */
 struct rl_round_list {
     struct rl_round *first;
     struct rl_round *last;
@@ -51,11 +51,5 @@ struct rl_locks {
     struct rl_timer release_timer; /* sends them */
     unsigned pending_undos;        /* undos dropped while the client closes */
 };
-
-void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes *nodes,
-                   const struct rl_locks_events *events, redlock_client *client);
-
-/* Drops everything without a reply: at the end of a close, or in a forked child. */
-void rl_locks_drop(struct rl_locks *locks);
 
 #endif

@@ -246,23 +246,6 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
     return true;
 }
 
-/* With a separate lease: no node has its token. */
-static void dequeue(struct rl_locks *locks, const struct rl_lease *entered)
-{
-    int status;
-    const struct rl_names names = rl_lease_names(entered);
-    struct rl_lease *leaving = rl_lease_create(locks, &names, &status);
-    if (!leaving)
-        return; /* the entries expire by themselves */
-    leaving->shared = entered->shared;
-    leaving->permits = entered->permits;
-    struct rl_round *round = rl_round_create(leaving, RL_COMMAND_DEQUEUE, (struct quorum_terms){.kind = QUORUM_LOOK});
-    if (round)
-        rl_round_begin(round);
-    rl_round_leave(round);
-    rl_lease_unref(leaving);
-}
-
 static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
 {
     assert(waiter->queue == queue);
@@ -360,7 +343,7 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won, struct
          * goes to. */
         bool offered = queue->offer != NULL;
         if ((handover_end(queue, won) || (!won && !offered)) && !is_entered_by_next(queue, waiter))
-            dequeue(queue->locks, queue->lease);
+            rl_dequeue_detached(queue->lease);
         queue->rules.enqueued = queue->rules.listed = 0;
     }
     queue->standing = false;
@@ -375,14 +358,6 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won, struct
     }
 }
 
-/* A node that had not yet seen the lock's release queued the waiter, after the other nodes had granted it the lock: the
- * client leaves the queue there, unless another of its waiters has that place by now. */
-static void leave_late(struct rl_locks *locks, const struct rl_lease *won)
-{
-    if (!rl_queue_is_waiting(locks, won, won->shared))
-        dequeue(locks, won);
-}
-
 void rl_queue_expect(const struct rl_lease *released)
 {
     struct rl_locks *locks = released->locks;
@@ -392,11 +367,6 @@ void rl_queue_expect(const struct rl_lease *released)
         queue = create(locks, &names, false);
     if (queue && !queue->first)
         rl_timer_set(&locks->core->timers, &queue->timer, rl_now() + LINGER);
-}
-
-void rl_queues_open(struct rl_locks *locks)
-{
-    locks->queues.enqueued_late = leave_late;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- looking */
@@ -530,7 +500,7 @@ static void queue_step(struct rl_queue *queue, const struct quorum_waiting_event
     rl_timer_set(&queue->locks->core->timers, &queue->timer, quorum_waiting_deadline(&queue->rules));
     bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
     if (actions.dequeue)
-        dequeue(queue->locks, queue->lease);
+        rl_dequeue_detached(queue->lease);
     if (actions.withdraw) {
         handover_withdraw(queue);
         rl_listeners_renew(queue->locks->nodes, actions.silent); /* before the attempt, which tells who is subscribed */

@@ -86,11 +86,7 @@ struct rl_queues {
     struct rl_queue *buckets[RL_QUEUE_BUCKETS + 1]; /* see queue_table.h */
     uint64_t last_ticket;
     struct quorum_polling polling;
-    /* A node has enqueued the waiter that has won this lease meanwhile. */
-    void (*enqueued_late)(struct rl_locks *locks, const struct rl_lease *won);
 };
-
-void rl_queues_open(struct rl_locks *locks);
 
 /*
  * Adds a waiter at the tail. true: it is the first, and must try at once; the first attempt of a queue that is not known

@@ -2,7 +2,7 @@
  * How held locks live on. The rules of a lease (quorum/lease.h) say when a renewal is due, and a round that extends a
  * lock says which nodes lack it; a round renews the lock, and another heals these nodes: it sets the lock again.
  *
- * The rounds are counted, confirmed late, sent again and timed out like any other: see round.h and vote.h. This file
+ * The rounds are counted, confirmed late, sent again and timed out like any other: see round.h. This file
  * gathers them, because a carrier (src/node/carrier.h) takes up to 64 of one kind to a node in one command. Heals leave
  * at the end of the turn in which they are found, due renewals when a carrier is full or the first has waited for long
  * enough. A release of the lock in between leaves nothing to do: a heal must not follow the release of its lock.

@@ -3,13 +3,16 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "quorum/fence.h"
 #include "src/core/result.h"
 #include "src/lock/held_by.h"
 #include "src/lock/locks.h"
+#include "src/lock/queue_table.h"
 #include "src/lock/round_command.h"
-#include "src/lock/vote.h"
 #include "src/node/guard.h"
+#include "src/node/witnesses.h"
 
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
@@ -19,8 +22,7 @@ static void destroy(struct rl_fanout *fanout)
     struct rl_locks *locks = round->locks;
     assert(!round->list);
     rl_lease_unref(round->lease);
-    if (round->offer)
-        rl_lease_unref(round->offer);
+    rl_lease_unref(round->offer);
     if (round->text)
         rl_core_free(locks->core, round->text);
     if (round->held_by)
@@ -28,8 +30,7 @@ static void destroy(struct rl_fanout *fanout)
     rl_core_free(locks->core, round);
 }
 
-static const struct rl_fanout_type ask_type = {
-    .answered = rl_vote_answered, .proven = rl_vote_proven, .resend = rl_vote_resend, .destroy = destroy};
+static const struct rl_fanout_type ask_type;
 static const struct rl_fanout_type release_type = {
     .answered = rl_undo_answered, .resend = rl_undo_resend, .destroy = destroy};
 
@@ -59,6 +60,24 @@ struct rl_round *rl_round_create(struct rl_lease *lease, enum rl_command_kind co
     return round;
 }
 
+struct rl_round *rl_round_create_extension(struct rl_lease *lease, uint32_t ttl_ms)
+{
+    const struct quorum_terms terms = {
+        .kind = QUORUM_EXTEND,
+        .ttl = ttl_ms * QUORUM_MILLISECOND,
+        .validity_end = atomic_load_explicit(&lease->validity_end, memory_order_acquire),
+    };
+    struct rl_round *round =
+        rl_round_create(lease, rl_lease_is_plain(lease) ? RL_COMMAND_EXTEND : RL_COMMAND_KEEP, terms);
+    if (!round)
+        return NULL;
+    /* Send the fencing token again: with each further node that stores it, one more node may lose its data. */
+    round->fence = rl_lease_own_fence(lease);
+    rl_lease_note_ttl(lease, ttl_ms);
+    rl_nodes_note_ttl(lease->locks->nodes, terms.ttl);
+    return round;
+}
+
 /* Puts the round at its place in the list, or takes it off. */
 static void link_round(struct rl_round *round, struct rl_round_list *list, bool on)
 {
@@ -66,7 +85,8 @@ static void link_round(struct rl_round *round, struct rl_round_list *list, bool 
     *(round->next ? &round->next->previous : &list->last) = on ? round : round->previous;
 }
 
-void rl_round_enlist(struct rl_round *round, struct rl_round_list *list)
+/* Takes the round off its list, and appends it to this one, or to none. */
+static void enlist(struct rl_round *round, struct rl_round_list *list)
 {
     if (round->list)
         link_round(round, round->list, false);
@@ -229,14 +249,6 @@ quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_
     return send(round, special, true, use_eval) | send(round, nodes & ~special, false, use_eval);
 }
 
-void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, quorum_time now)
-{
-    assert(vote != QUORUM_GRANTED); /* only a reply grants */
-    const struct quorum_event event = {
-        .type = QUORUM_VOTED, .now = now, .node = node, .vote = vote, .permanent = permanent};
-    rl_round_step(round, &event);
-}
-
 static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
 {
     quorum_nodes failed = rl_round_send(round, nodes, false);
@@ -244,7 +256,7 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
     for (; failed; failed &= failed - 1) {
         unsigned node = (unsigned)__builtin_ctz(failed);
         rl_round_note(round, node, "the request could not be sent");
-        rl_round_count_out(round, node, QUORUM_UNREACHABLE, false, rl_now());
+        rl_round_count(round, node, (struct rl_vote){.vote = QUORUM_UNREACHABLE}, rl_now());
     }
 }
 
@@ -267,7 +279,7 @@ void rl_round_step(struct rl_round *round, const struct quorum_event *event)
         return;
     rl_fanout_ref(&round->fanout); /* an action may end the owner's reference */
     if (actions.decided) {
-        rl_round_enlist(round, NULL);
+        enlist(round, NULL);
         explain(round);
     }
     if (actions.send && round->rules.terms.kind == QUORUM_RELEASE)
@@ -284,6 +296,259 @@ void rl_round_step(struct rl_round *round, const struct quorum_event *event)
         rl_leases_heal(round->lease, actions.heal);
     rl_fanout_unref(&round->fanout);
 }
+
+/* --------------------------------------------------------------------------------------------------- counting votes */
+
+/* A node that did not grant the lock keeps the winner's entry in its queue. It stays in may_hold, so that the release
+ * removes the entry. */
+static bool leaves_place(const struct rl_round *round)
+{
+    return round->command == RL_COMMAND_TAKE && round->rules.verdict == QUORUM_WON;
+}
+
+/* A node that cannot set all keys of a lock again may have some. */
+static bool heals_one_key(const struct rl_round *round)
+{
+    return rl_round_heals(round) && round->lease->key_count == 1;
+}
+
+void rl_round_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
+{
+    bool absent = rl_round_is_grant(round) ? !leaves_place(round) : heals_one_key(round);
+    if (vote.left_nothing && absent)
+        rl_lease_note_absent(round->lease, node);
+    const struct quorum_event event = {.type = QUORUM_VOTED,
+                                       .now = now,
+                                       .node = node,
+                                       .vote = vote.vote,
+                                       .permanent = vote.permanent,
+                                       .clock = vote.clock,
+                                       .left_nothing = vote.left_nothing};
+    rl_round_step(round, &event);
+}
+
+void rl_round_count_overdue(struct rl_round *round, const struct rl_node *node, quorum_time now)
+{
+    if (quorum_round_over(&round->rules) && !quorum_round_finds_absent(&round->rules))
+        return;
+    assert(round->request[node->index].overdue);
+    rl_round_note(round, node->index, "no reply within %llu ms",
+                  (unsigned long long)(rl_flight_timeout(&node->flight) / QUORUM_MILLISECOND));
+    const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node->index};
+    rl_round_step(round, &event);
+    if (round->overdue && !quorum_round_over(&round->rules))
+        round->overdue(round);
+}
+
+/* ----------------------------------------------------------------------------------------------------- judging replies */
+
+/* A record too far ahead comes from a wrong clock: the node counts as refused, in every round that chooses the fencing
+ * token. After the choice the record does not matter. */
+static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
+{
+    return round->fence && !round->lease->fence && vote->vote == QUORUM_GRANTED &&
+           !quorum_fence_is_near(round->fence, vote->record);
+}
+
+/* A node that refuses to record a settled token has prolonged the lock, or set it again, all the same. */
+static struct rl_vote judge_fence(const struct rl_round *round, struct rl_vote vote)
+{
+    if (is_far_off(round, &vote))
+        return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
+    bool keeps = round->command == RL_COMMAND_KEEP || round->command == RL_COMMAND_RESTORE;
+    if (vote.clock && keeps && round->lease->fence)
+        return (struct rl_vote){.vote = QUORUM_GRANTED};
+    return vote;
+}
+
+void rl_round_note_reply(struct rl_round *round, unsigned node, const redisReply *reply)
+{
+    char text[RL_NODE_TEXT_SIZE];
+    if (reply->type != REDIS_REPLY_ERROR && !round->text)
+        return;
+    rl_reply_text(reply, text, sizeof text); /* "" for another reply: it replaces the text of the timeout before it */
+    bool is_nameless = rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED && !strstr(text, "' command");
+    rl_round_note(round, node, "%s%s",
+                  !is_nameless                       ? ""
+                  : round->command == RL_COMMAND_SET ? "SET: "
+                                                     : "in a script: ",
+                  text);
+}
+
+static void note_reply(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+{
+    rl_round_note_reply(round, node, reply);
+    if (vote->clock && reply->type != REDIS_REPLY_ERROR)
+        rl_round_note(round, node,
+                      "its clock or last fencing token differs from this machine's clock by more than a day");
+}
+
+static bool is_settled(const struct rl_round *round, const struct rl_node *node, quorum_time now)
+{
+    enum quorum_kind kind = round->rules.terms.kind;
+    bool adopts = kind == QUORUM_ADOPT, releases = kind == QUORUM_RELEASE;
+    bool keeps = adopts || releases || kind == QUORUM_EXTEND;
+    /* The nodes that granted the lock keep it until its end, so also from a client that is cut off with the old master. */
+    quorum_time until = releases && round->lease->rules.validity_end > now ? round->lease->rules.validity_end : now;
+    return !keeps || quorum_guard_counts_held(node->nodes->guard, node->index, adopts, until);
+}
+
+void rl_round_withhold_unconfirmed(struct rl_round *round, struct rl_node *node, struct rl_vote *vote, quorum_time now)
+{
+    if (vote->vote != QUORUM_GRANTED || (rl_node_is_confirmed(node, now) && is_settled(round, node, now)))
+        return;
+    vote->vote = QUORUM_TIMED_OUT;
+    rl_round_note(round, node->index, "%s",
+                  rl_node_is_confirmed(node, now) ? "its master was promoted a moment ago"
+                                                  : rl_witnesses_explain(node->witnesses, now));
+}
+
+static void count_reply(struct rl_round *round, unsigned node, struct rl_vote vote, const redisReply *reply,
+                        quorum_time now)
+{
+    rl_round_withhold_unconfirmed(round, &round->locks->nodes->node[node], &vote, now);
+    if (round->replied &&
+        round->rules.verdict != QUORUM_WON) /* a failed attempt's late reply still reports the queue */
+        round->replied(round, node, &vote, reply);
+    rl_round_count(round, node, vote, now);
+}
+
+/* A grant counts with its proof, unless the node has turned out to be unfit, or to have lost data, since. */
+static void count_grant(struct rl_round *round, struct rl_node *node, uint64_t record, enum quorum_proof proof,
+                        quorum_time now)
+{
+    struct rl_vote vote = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof), .record = record};
+    const char *objection = "marker changed: the node may have lost locks";
+    if (vote.vote == QUORUM_UNATTESTED) {
+        round->locks->core->statistics.unattested++;
+    } else {
+        objection = rl_guard_objection(node, now);
+        if (objection)
+            vote = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = rl_guard_unfit_is_permanent(node)};
+    }
+    if (objection)
+        rl_round_note(round, node->index, "%s", objection);
+    if (quorum_round_over(&round->rules) && round->rules.verdict != QUORUM_WON && vote.vote == QUORUM_GRANTED)
+        round->locks->core->statistics.late_grants++;
+    count_reply(round, node->index, vote, NULL, now);
+}
+
+/* The lock is held: a node that learns the script only now keeps one more copy of it, which the release deletes. A node
+ * that is always later than the majority would never learn the script otherwise. */
+static bool adds_copy(const struct rl_round *round)
+{
+    bool keeps = round->command == RL_COMMAND_GRANT || round->command == RL_COMMAND_EXTEND ||
+                 round->command == RL_COMMAND_KEEP || round->command == RL_COMMAND_DOWNGRADE;
+    return keeps && round->rules.verdict == QUORUM_WON && rl_lease_may_heal(round->lease);
+}
+
+/* A carrier was refused for one of its locks, and each was then renewed or healed by itself: this is the one. */
+static void note_apart(struct rl_round *round, const redisReply *reply)
+{
+    bool carried = round->renews || rl_round_heals(round);
+    bool sent_apart = !quorum_round_over(&round->rules) || adds_copy(round);
+    if (carried && sent_apart && rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
+        round->lease->renewal.apart = true;
+}
+
+/* Only a waiter is shown the remaining time: it is the queue's. */
+static void note_holder(struct rl_round *round, unsigned node, const redisReply *holder)
+{
+    if (holder && round->owner)
+        rl_held_by_note(round->locks->core, &round->held_by, node, (struct rl_text){holder->str, (size_t)holder->len},
+                        NULL, 0);
+}
+
+static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
+{
+    unsigned node = answer->node->index;
+    enum rl_command_kind command = request->gets ? RL_COMMAND_SET_GET : round->command;
+    struct rl_vote vote = judge_fence(round, rl_reply_vote(command, answer->reply));
+    if (answer->node->witnesses && rl_reply_error(answer->reply) == RL_ERROR_ELSEWHERE) {
+        vote.permanent = false; /* the slot has moved, or moves, or a failover is going on */
+        rl_witnesses_ask(answer->node->witnesses);
+    }
+    /* The writer's key is a reader's by now: that this request did not find it says nothing. */
+    if (round->lease->downgraded && !round->is_downgraded && (vote.vote == QUORUM_ABSENT || vote.vote == QUORUM_HELD))
+        vote = (struct rl_vote){.vote = QUORUM_TIMED_OUT};
+    if (vote.permanent)
+        note_apart(round, answer->reply);
+    if (rl_round_heals(round))
+        rl_lease_note_healed(round->lease, node, vote.vote == QUORUM_GRANTED);
+    if (rl_round_is_open(round, node)) {
+        rl_request_note_latency(request, answer->now);
+        note_reply(round, node, &vote, answer->reply);
+    }
+    if (vote.vote == QUORUM_HELD)
+        note_holder(round, node, rl_reply_holder(command, answer->reply));
+    bool grants = rl_round_is_grant(round) && vote.vote == QUORUM_GRANTED;
+    if (grants && round->locks->core->options.guard) {
+        request->record = vote.record;
+        rl_fanout_await_proof(&round->fanout, request, answer->node);
+    } else if (grants) {
+        count_grant(round, answer->node, vote.record, QUORUM_PROVEN, answer->now);
+    } else {
+        count_reply(round, node, vote, answer->reply, answer->now);
+    }
+    /* A node that had not yet seen the lock's release queued the waiter, after the other nodes had granted it the lock: the
+     * client leaves the queue there, unless another of its waiters has that place by now. */
+    if (vote.vote == QUORUM_HELD && leaves_place(round) &&
+        !rl_queue_is_waiting(round->locks, round->lease, round->lease->shared))
+        rl_dequeue_detached(round->lease);
+}
+
+/* ---------------------------------------------------------------------------------------------- the fan-out's functions */
+
+static void answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_round *round = (struct rl_round *)fanout;
+    const struct rl_node *node = answer->node;
+    assert(answer->kind != RL_ANSWER_DROPPED); /* only undos are kept */
+    if (answer->kind == RL_ANSWER_OVERDUE) {
+        rl_round_count_overdue(round, node, answer->now);
+    } else if (answer->kind == RL_ANSWER_REPLY) {
+        take_reply(round, request, answer);
+    } else if (!quorum_round_over(&round->rules) || quorum_round_finds_absent(&round->rules)) {
+        if (rl_round_heals(round))
+            rl_lease_note_healed(round->lease, node->index, false);
+        rl_round_note(round, node->index, "%s",
+                      node->attempts.error[0] ? node->attempts.error : "the connection broke");
+        rl_round_count(round, node->index, (struct rl_vote){.vote = QUORUM_UNREACHABLE}, answer->now);
+    }
+}
+
+/* Without a proof in time the node has been counted as overdue. */
+static void proven(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, enum quorum_proof proof,
+                   quorum_time now)
+{
+    struct rl_round *round = (struct rl_round *)fanout;
+    assert(fanout->grants && (!request->plain || round->command == RL_COMMAND_SET));
+    if (request->plain && !rl_round_is_open(round, node->index))
+        request->latency_us = 0;
+    else if (request->plain && round->text)
+        rl_round_note(round, node->index, "%s", "");
+    count_grant(round, node, request->plain ? 0 : request->record, proof, now);
+}
+
+/* The request goes behind everything sent meanwhile. Behind a release that keeps the lock for at_least_ms, an extension
+ * would prolong it. A removal that is sent again may follow the next waiter into the queue: both have the same name, so
+ * it would remove that waiter's entry. */
+static bool resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
+{
+    (void)request;
+    struct rl_round *round = (struct rl_round *)fanout;
+    if (rl_round_heals(round) && !rl_lease_may_heal(round->lease))
+        return false;
+    if (round->rules.terms.kind == QUORUM_EXTEND && round->lease->kept_until)
+        return false;
+    if ((quorum_round_over(&round->rules) && !adds_copy(round)) ||
+        (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease, round->lease->shared)))
+        return false;
+    return rl_round_send(round, quorum_node(node->index), use_eval) == 0;
+}
+
+static const struct rl_fanout_type ask_type = {
+    .answered = answered, .proven = proven, .resend = resend, .destroy = destroy};
 
 /* ------------------------------------------------------------------------------------------------------------ owner */
 
@@ -307,7 +572,7 @@ static struct rl_usable usability(const struct rl_round *round, struct rl_node *
 static void count_unusable(struct rl_round *round, unsigned node, const struct rl_usable *usable, quorum_time now)
 {
     rl_round_note(round, node, "%s", usable->reason);
-    rl_round_count_out(round, node, usable->vote, usable->permanent, now);
+    rl_round_count(round, node, (struct rl_vote){.vote = usable->vote, .permanent = usable->permanent}, now);
 }
 
 /* Counts the nodes that cannot be sent to, and sorts the others into usable and coming ones. */
@@ -330,7 +595,8 @@ static void leave_out_coming(struct rl_round *round, struct quorum_event *start)
     if (round->command != RL_COMMAND_ENQUEUE || quorum_count(start->usable) < round->rules.tally.majority)
         return;
     for (; start->coming; start->coming &= start->coming - 1)
-        rl_round_count_out(round, (unsigned)__builtin_ctz(start->coming), QUORUM_UNREACHABLE, false, start->now);
+        rl_round_count(round, (unsigned)__builtin_ctz(start->coming), (struct rl_vote){.vote = QUORUM_UNREACHABLE},
+                       start->now);
 }
 
 /* With all_answers the round waits for a node that is connecting; otherwise that node gets the kept undo later. */
@@ -348,7 +614,7 @@ static void start_release(struct rl_round *round)
     rl_round_step(round, &start);
     for (unsigned i = 0; i < round->locks->nodes->count; i++)
         if (!(targets & quorum_node(i)) && !quorum_round_over(&round->rules))
-            rl_round_count_out(round, i, QUORUM_ABSENT, false, start.now);
+            rl_round_count(round, i, (struct rl_vote){.vote = QUORUM_ABSENT}, start.now);
 }
 
 void rl_round_begin(struct rl_round *round)
@@ -366,7 +632,7 @@ void rl_round_begin(struct rl_round *round)
         rl_round_step(round, &start);
     }
     if (!quorum_round_over(&round->rules) && round->rules.coming)
-        rl_round_enlist(round, &round->locks->coming); /* every node gets the requests in the order of this list */
+        enlist(round, &round->locks->coming); /* every node gets the requests in the order of this list */
     rl_fanout_unref(&round->fanout);
 }
 
@@ -406,7 +672,7 @@ void rl_round_stop_waiting(struct rl_round *round, const char *why)
     for (unsigned i = 0; i < round->locks->nodes->count && !quorum_round_over(&round->rules); i++)
         if (rl_round_is_open(round, i)) {
             rl_round_note(round, i, "%s", why);
-            rl_round_count_out(round, i, QUORUM_TIMED_OUT, false, now);
+            rl_round_count(round, i, (struct rl_vote){.vote = QUORUM_TIMED_OUT}, now);
         }
     assert(quorum_round_over(&round->rules)); /* every node has been counted */
     rl_fanout_unref(&round->fanout);
@@ -450,7 +716,7 @@ void rl_round_stop_reconnecting(struct rl_round *round)
         if (!node->attempts.ready_since)
             continue;
         rl_round_note(round, node->index, "%s", node->attempts.error[0] ? node->attempts.error : "reconnecting");
-        rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, now);
+        rl_round_count(round, node->index, (struct rl_vote){.vote = QUORUM_UNREACHABLE}, now);
     }
     rl_fanout_unref(&round->fanout);
 }
@@ -463,7 +729,7 @@ void rl_round_leave(struct rl_round *round)
     round->overdue = NULL;
     round->replied = NULL;
     round->owner = NULL;
-    rl_round_enlist(round, NULL);
+    enlist(round, NULL);
     rl_fanout_unref(&round->fanout);
 }
 
@@ -505,7 +771,7 @@ void rl_round_start(struct rl_round *round)
 {
     struct rl_locks *locks = round->locks;
     if (rl_round_is_grant(round) && (locks->waiting.first || rl_nodes_are_crowded(locks->nodes)))
-        rl_round_enlist(round, &locks->waiting);
+        enlist(round, &locks->waiting);
     else
         rl_round_begin(round);
 }
@@ -514,7 +780,7 @@ void rl_rounds_admit(struct rl_locks *locks)
 {
     while (locks->waiting.first && !rl_nodes_are_crowded(locks->nodes)) {
         struct rl_round *round = locks->waiting.first;
-        rl_round_enlist(round, NULL);
+        enlist(round, NULL);
         rl_round_begin(round);
     }
     if (locks->waiting.first && !locks->admission_timer.set)

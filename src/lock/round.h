@@ -1,4 +1,5 @@
-/* One round over the nodes: executes the rules' actions, and passes replies and timeouts to the rules. */
+/* One round over the nodes: executes the rules' actions, judges the replies as votes, and passes them and timeouts to the
+ * rules. The answers to releases: see undo.h. */
 #ifndef RL_ROUND_H
 #define RL_ROUND_H
 
@@ -55,6 +56,9 @@ struct rl_round {
  * NULL: no memory. */
 struct rl_round *rl_round_create(struct rl_lease *lease, enum rl_command_kind command, struct quorum_terms terms);
 
+/* The same for an extension of the lease, to this ttl. */
+struct rl_round *rl_round_create_extension(struct rl_lease *lease, uint32_t ttl_ms);
+
 /* Sends to all usable nodes. May call decided() before it returns. */
 void rl_round_begin(struct rl_round *round);
 
@@ -86,10 +90,6 @@ bool rl_round_awaits_connection(const struct rl_round *round);
 /* Counts the nodes that were ready before and are reconnecting as unreachable. May call decided(). */
 void rl_round_stop_reconnecting(struct rl_round *round);
 
-/* Takes the round off its list, and appends it to this one, or to none. A list has no references: the round leaves it
- * when it is decided, or its owner leaves. */
-void rl_round_enlist(struct rl_round *round, struct rl_round_list *list);
-
 /* Ends the owner's reference; its callbacks are not called any more. */
 void rl_round_leave(struct rl_round *round);
 
@@ -99,7 +99,7 @@ void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node);
 /* Sets the result's outcomes per node and their counts. */
 void rl_round_fill(const struct rl_round *round, redlock_result *result);
 
-/* For vote.c and undo.c, which handle the answers, and for hand-overs: */
+/* For undo.c, which handles the answers to releases, for heals and for hand-overs: */
 
 /* Passes an event to the rules and executes their actions. */
 void rl_round_step(struct rl_round *round, const struct quorum_event *event);
@@ -136,7 +136,17 @@ static inline bool rl_round_is_open(const struct rl_round *round, unsigned node)
 void rl_round_note(struct rl_round *round, unsigned node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Counts a node without a reply. */
-void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, quorum_time now);
+/* Passes a vote to the rules; without a reply, what the node counts as. */
+void rl_round_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now);
+
+/* For a vote that keeps the lock from other clients: a server that may no longer be the node's master, or not yet be the
+ * only one, counts as a node that timed out. */
+void rl_round_withhold_unconfirmed(struct rl_round *round, struct rl_node *node, struct rl_vote *vote, quorum_time now);
+
+/* The node's timeout has passed. */
+void rl_round_count_overdue(struct rl_round *round, const struct rl_node *node, quorum_time now);
+
+/* Sets the node's text to an error reply's. */
+void rl_round_note_reply(struct rl_round *round, unsigned node, const redisReply *reply);
 
 #endif

@@ -7,7 +7,6 @@
 #include "src/lock/locks.h"
 #include "src/lock/round.h"
 #include "src/lock/round_command.h"
-#include "src/lock/vote.h"
 #include "src/node/guard.h"
 
 static quorum_nodes ready_nodes(const struct rl_locks *locks, quorum_nodes nodes)
@@ -26,7 +25,10 @@ static void count_kept(struct rl_round *round, unsigned index)
     if (rl_round_is_open(round, index))
         round->kept |= quorum_node(index);
     rl_round_note(round, index, "%s", node->attempts.error[0] ? node->attempts.error : "not connected");
-    rl_round_count_out(round, index, QUORUM_UNREACHABLE, node->attempts.permanent && !rl_node_is_ready(node), rl_now());
+    rl_round_count(
+        round, index,
+        (struct rl_vote){.vote = QUORUM_UNREACHABLE, .permanent = node->attempts.permanent && !rl_node_is_ready(node)},
+        rl_now());
 }
 
 static void keep(struct rl_round *round, quorum_nodes nodes)
@@ -127,7 +129,7 @@ static void undo_again(struct rl_round *round, const struct rl_node *node, quoru
     if (rl_round_is_open(round, node->index))
         round->kept |= quorum_node(node->index);
     rl_round_note(round, node->index, "%s", overdue ? "no reply before the connection broke" : "the connection broke");
-    rl_round_count_out(round, node->index, overdue ? QUORUM_TIMED_OUT : QUORUM_UNREACHABLE, false, now);
+    rl_round_count(round, node->index, (struct rl_vote){.vote = overdue ? QUORUM_TIMED_OUT : QUORUM_UNREACHABLE}, now);
 }
 
 /* The longest time that a key of this round can exist on a node. */
@@ -184,10 +186,10 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     bool again = is_worth_repeating(round, &vote, answer);
     if (rl_round_is_open(round, node) && !(vote.noscript && !request->use_eval)) {
         rl_request_note_latency(request, answer->now);
-        rl_vote_note_reply(round, node, answer->reply);
+        rl_round_note_reply(round, node, answer->reply);
         if (rl_lease_rest(round->lease)) /* it promises that no other client gets the lock */
-            rl_vote_withhold_unconfirmed(round, &round->locks->nodes->node[node], &vote, answer->now);
-        rl_vote_count(round, node, vote, answer->now);
+            rl_round_withhold_unconfirmed(round, &round->locks->nodes->node[node], &vote, answer->now);
+        rl_round_count(round, node, vote, answer->now);
     }
     if (vote.unannounced)
         rl_guard_find(answer->node, REDLOCK_FINDING_NO_PUBLISH, true);
@@ -204,7 +206,7 @@ void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     assert(round->rules.terms.kind == QUORUM_RELEASE);
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
-        rl_vote_count_overdue(round, answer->node, answer->now);
+        rl_round_count_overdue(round, answer->node, answer->now);
         break;
     case RL_ANSWER_REPLY:
         take_reply(round, request, answer);
@@ -307,4 +309,21 @@ void rl_detached_drop(struct rl_locks *locks)
         locks->pending_undos += quorum_count(lease->may_hold);
         rl_lease_unref(lease);
     }
+}
+
+/* With a separate lease: no node has its token. */
+void rl_dequeue_detached(const struct rl_lease *entered)
+{
+    int status;
+    const struct rl_names names = rl_lease_names(entered);
+    struct rl_lease *leaving = rl_lease_create(entered->locks, &names, &status);
+    if (!leaving)
+        return; /* the entries expire by themselves */
+    leaving->shared = entered->shared;
+    leaving->permits = entered->permits;
+    struct rl_round *round = rl_round_create(leaving, RL_COMMAND_DEQUEUE, (struct quorum_terms){.kind = QUORUM_LOOK});
+    if (round)
+        rl_round_begin(round);
+    rl_round_leave(round);
+    rl_lease_unref(leaving);
 }

@@ -51,6 +51,9 @@ void rl_lease_release_detached(struct rl_lease *lease);
  * of it. */
 void rl_lease_undo_later(struct rl_lease *lease);
 
+/* Removes the waiter's entries from the nodes' queues. */
+void rl_dequeue_detached(const struct rl_lease *entered);
+
 /* Sends the delayed releases now; the timer's callback does the same. */
 void rl_detached_retry(struct rl_locks *locks);
 void rl_detached_on_timer(struct rl_timer *timer);

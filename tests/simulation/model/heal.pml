@@ -8,7 +8,7 @@
  *
  * C holds the lock beside nobody, no renewal that began after B's release is confirmed, and after a release no key stays. Each of these can be turned off:
  * ONE    the client heals a node again only after the reply to the heal before (src/lock/renewal.c, nodes_to_heal)
- * RESEND it sends no heal again behind the end of the lock (src/lock/vote.c, rl_vote_resend)
+ * RESEND it sends no heal again behind the end of the lock (src/lock/round.c, resend)
  * UNDO   a lock that is gone is undone where it was healed since a majority last confirmed it (src/lock/lease.c, is_left)
  * LEFT   a lock of which another process has the token is not undone when its validity ends (the same)
  * APART  no rule, but the limit that docs/design.md names: no renewal is under way during the release. Otherwise the heals that follow may move the lock to

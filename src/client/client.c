@@ -175,17 +175,11 @@ static void on_clock_stopped(struct rl_locks *locks)
     rl_leases_mark_lost(locks, QUORUM_LEASE_CLOCK);
 }
 
-static void on_listener_changed(struct rl_locks *locks)
-{
-    rl_operations_node_changed(locks->client);
-}
-
 static const struct rl_nodes_events nodes_events = {.engagement = engagement,
                                                     .node_changed = on_node_changed,
                                                     .node_lacks = rl_leases_hasten,
                                                     .clock_stopped = on_clock_stopped,
                                                     .listening = rl_queues_listening,
-                                                    .listener_changed = on_listener_changed,
                                                     .woken = rl_queues_wake,
                                                     .handed = rl_handover_take};
 

@@ -5,10 +5,6 @@
 #include "src/core/escape.h"
 #include "src/core/result.h"
 
-/* The script's replies in place of a token: */
-#define READERS RL_HOLDER_READERS
-#define SHARED  RL_REMARK_SHARED
-
 struct query {
     struct rl_operation base;
     redlock_state state;
@@ -35,9 +31,9 @@ static void query_replied(struct rl_round *round, unsigned node, const struct rl
     redlock_node_state *state = &query->state.node[node];
     if (vote->vote != QUORUM_GRANTED)
         return;
-    query_read_permits(query, node, reply->element[3]);
-    const redisReply *holder = reply->element[0];
-    long long left = reply->element[1]->integer, waiters = reply->element[2]->integer;
+    query_read_permits(query, node, reply->element[RL_QUERY_TAKEN]);
+    const redisReply *holder = reply->element[RL_QUERY_HOLDER];
+    long long left = reply->element[RL_QUERY_LEFT]->integer, waiters = reply->element[RL_QUERY_WAITERS]->integer;
     state->waiters = waiters < 0 ? -1 : waiters > INT32_MAX ? INT32_MAX : (int32_t)waiters;
     if (left == -2)
         state->remaining_ms = 0;
@@ -47,7 +43,8 @@ static void query_replied(struct rl_round *round, unsigned node, const struct rl
     if (left != -2 && holder->type == REDIS_REPLY_STRING)
         rl_token_show(holder->str, (size_t)holder->len, state->token);
     else if (left != -2 && holder->type == REDIS_REPLY_INTEGER)
-        snprintf(state->token, sizeof state->token, "%s", holder->integer == READERS ? SHARED : RL_REMARK_NO_LOCK);
+        snprintf(state->token, sizeof state->token, "%s",
+                 holder->integer == RL_HOLDER_READERS ? RL_REMARK_SHARED : RL_REMARK_NO_LOCK);
 }
 
 static unsigned query_count_showing(const redlock_state *state, unsigned nodes, const char *token)
@@ -121,8 +118,9 @@ static void query_sum_up(struct query *query)
     state->remaining_ms = state->locked ? query_remaining(state, nodes, state->holder.token) : 0;
     const struct rl_text name = rl_lease_resource(query->base.lease, 0);
     const struct rl_lease *mine = rl_leases_find(&client->locks, name.bytes, name.size);
-    state->held_by_me =
-        mine && strcmp(mine->shared ? SHARED : rl_lease_token_text(mine), state->holder.token) == 0 && state->locked;
+    state->held_by_me = mine &&
+                        strcmp(mine->shared ? RL_REMARK_SHARED : rl_lease_token_text(mine), state->holder.token) == 0 &&
+                        state->locked;
     query_sum_up_permits(query, name);
 }
 

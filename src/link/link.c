@@ -196,6 +196,14 @@ void rl_link_release(struct rl_link *link, size_t size)
         enlist(link);
 }
 
+bool rl_link_send(struct rl_link *link, const char *bytes, size_t size)
+{
+    if (!rl_link_append(link, bytes, size))
+        return false;
+    rl_link_release(link, size);
+    return true;
+}
+
 /* The socket has taken all bytes that may go. */
 static void end_of_output(struct rl_link *link)
 {

@@ -154,6 +154,9 @@ bool rl_link_insert(struct rl_link *link, const char *bytes, size_t size);
 /* Lets the next `size` bytes leave with the next flush. */
 void rl_link_release(struct rl_link *link, size_t size);
 
+/* Both: appends bytes that leave with the next flush. */
+bool rl_link_send(struct rl_link *link, const char *bytes, size_t size);
+
 /* Writes the released bytes of all links. */
 void rl_links_flush(struct rl_writes *writes);
 

@@ -23,10 +23,8 @@ static void destroy(struct rl_fanout *fanout)
     assert(!round->list);
     rl_lease_unref(round->lease);
     rl_lease_unref(round->offer);
-    if (round->text)
-        rl_core_free(locks->core, round->text);
-    if (round->held_by)
-        rl_core_free(locks->core, round->held_by);
+    rl_core_free(locks->core, round->text);
+    rl_core_free(locks->core, round->held_by);
     rl_core_free(locks->core, round);
 }
 

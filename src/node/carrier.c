@@ -24,8 +24,7 @@ struct rl_carrier {
 
 static void carrier_drop_bytes(struct rl_carrier *carrier)
 {
-    if (carrier->copy)
-        rl_core_free(carrier->fanout.nodes->core, carrier->copy);
+    rl_core_free(carrier->fanout.nodes->core, carrier->copy);
     carrier->copy = NULL;
     carrier->bytes = NULL;
 }

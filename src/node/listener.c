@@ -31,7 +31,7 @@ static void failed(struct rl_listener *listener)
     disconnect(listener);
     if (rl_node_is_ready(listener->node))
         rl_timer_set(&listener->node->nodes->core->timers, &listener->timer, rl_now() + pause);
-    listener->node->nodes->events->listener_changed(listener->node->nodes->locks);
+    listener->node->nodes->events->node_changed(listener->node->nodes->locks, listener->node);
 }
 
 /* --------------------------------------------------------------------------------------------------------- messages */
@@ -46,7 +46,7 @@ static void subscribed(struct rl_listener *listener)
     rl_guard_find(node, REDLOCK_FINDING_NO_SUBSCRIBE, false);
     rl_timer_stop(&node->nodes->core->timers, &listener->timer);
     node->nodes->events->listening(node->nodes->locks, node->index, true);
-    node->nodes->events->listener_changed(node->nodes->locks);
+    node->nodes->events->node_changed(node->nodes->locks, node);
 }
 
 /* Reads digits and the space behind them. */
@@ -133,22 +133,15 @@ static void on_ended(struct rl_link *link, const struct rl_link_end *why)
     failed(listener_of(link));
 }
 
-static bool send(struct rl_link *link, const struct rl_command *command)
-{
-    if (!rl_link_append(link, command->bytes, command->length))
-        return false;
-    rl_link_release(link, command->length);
-    return true;
-}
-
 static bool send_commands(struct rl_listener *listener)
 {
     struct rl_command auth = {0}, subscribe;
     struct rl_node *node = listener->node;
     int authenticates = rl_attempts_auth(&node->nodes->core->options, node->address, &auth, node->facts.user);
     bool formatted = rl_command_words(&subscribe, "SUBSCRIBE", node->nodes->channel, NULL);
-    bool sent = formatted && authenticates >= 0 && (authenticates == 0 || send(&listener->link, &auth)) &&
-                send(&listener->link, &subscribe);
+    bool sent = formatted && authenticates >= 0 &&
+                (authenticates == 0 || rl_link_send(&listener->link, auth.bytes, auth.length)) &&
+                rl_link_send(&listener->link, subscribe.bytes, subscribe.length);
     listener->replies_left = authenticates > 0;
     rl_attempts_auth_free(&auth);
     rl_command_free(&subscribe);

@@ -43,7 +43,7 @@ enum rl_engagement {
 /* locks: as given to rl_nodes_create(); opaque on this floor. */
 struct rl_nodes_events {
     enum rl_engagement (*engagement)(struct rl_locks *locks);
-    /* The node became usable or unusable. */
+    /* The node became usable or unusable, or its second connection is up, or failed. */
     void (*node_changed)(struct rl_locks *locks, struct rl_node *node);
     /* The node may have lost keys of held locks, because it restarted, was flushed, or its clock jumped; or it is connected
      * and has forgotten nothing, but lacks what it was not sent before. */
@@ -52,8 +52,6 @@ struct rl_nodes_events {
     void (*clock_stopped)(struct rl_locks *locks);
     /* The node's messages reach this client from now on, or no longer do. */
     void (*listening)(struct rl_locks *locks, unsigned node, bool listening);
-    /* The node's second connection is up, or failed. */
-    void (*listener_changed)(struct rl_locks *locks);
     /* The node notifies this client that the lock of this key is free; `ahead` live waiters are ahead of it. */
     void (*woken)(struct rl_locks *locks, unsigned node, const char *key, size_t size);
     void (*handed)(struct rl_locks *locks, unsigned node, const struct rl_handed *handed);

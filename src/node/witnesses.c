@@ -159,44 +159,31 @@ static void judge(struct rl_witnesses *witnesses, quorum_time now)
 
 /* --------------------------------------------------------------------------------------------------------- requests */
 
-static bool add(struct rl_witness *witness, unsigned count, const char *const *words)
+/* Up to three words; the next ones are NULL. */
+static bool send(struct rl_witness *witness, const char *first, const char *second, const char *third)
 {
     struct rl_command command;
-    rl_command_init(&command);
-    for (unsigned i = 0; i < count; i++)
-        rl_command_add_text(&command, words[i]);
-    bool added = rl_command_format(&command) && rl_link_append(&witness->link, command.bytes, command.length);
-    if (added)
-        rl_link_release(&witness->link, command.length);
-    if (command.buffer)
-        rl_wipe(command.buffer, command.used); /* it may be a password */
+    bool sent = rl_command_words(&command, first, second, third, NULL) &&
+                rl_link_send(&witness->link, command.bytes, command.length);
     rl_command_free(&command);
-    return added;
+    return sent;
 }
 
-#define ADD(witness, ...)                                                                                              \
-    add(witness, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), (const char *const[]){__VA_ARGS__})
-
-static bool authenticate(struct rl_witness *witness)
+/* Sentinels have credentials of their own, the servers of a cluster the node's. 1: sent, 0: there are none, -1: none could be
+ * had, or no memory. */
+static int authenticate(struct rl_witness *witness)
 {
-    const struct rl_address *address = &witness->address;
-    if (address->user[0])
-        return ADD(witness, "AUTH", address->user, address->password);
-    return ADD(witness, "AUTH", address->password);
-}
-
-/* The servers of a cluster have the node's credentials. 1: added, 0: there are none, -1: none could be had, or no memory. */
-static int authenticate_as_node(struct rl_witness *witness)
-{
-    struct rl_command command;
-    rl_command_init(&command);
     struct rl_node *node = witness->group->node;
-    int needed = rl_attempts_auth(&core_of(witness)->options, node->address, &command, node->facts.user);
-    if (needed > 0) {
-        needed = rl_link_append(&witness->link, command.bytes, command.length) ? 1 : -1;
-        if (needed > 0)
-            rl_link_release(&witness->link, command.length);
-    }
+    bool cluster = is_cluster(witness->group);
+    char user[RL_USER_SIZE];
+    struct rl_command command;
+    if (!cluster && !witness->address.has_password)
+        return 0;
+    rl_command_init(&command);
+    int needed = rl_attempts_auth(&core_of(witness)->options, cluster ? node->address : &witness->address, &command,
+                                  cluster ? node->facts.user : user);
+    if (needed > 0 && !rl_link_send(&witness->link, command.bytes, command.length))
+        needed = -1;
     rl_attempts_auth_free(&command);
     return needed;
 }
@@ -206,20 +193,16 @@ static bool ask(struct rl_witness *witness, bool first)
 {
     const char *name = witness->group->node->address->master;
     bool cluster = is_cluster(witness->group);
-    int authenticates = 0;
+    int authenticates = first ? authenticate(witness) : 0;
     witness->reading = (struct quorum_witness){.sent = rl_now()};
     witness->state = RL_WITNESS_ASKED;
-    if (first && cluster)
-        authenticates = authenticate_as_node(witness);
-    else if (first && witness->address.has_password)
-        authenticates = authenticate(witness) ? 1 : -1;
     witness->reply = authenticates ? AUTH : cluster ? NODES : MYID;
     if (authenticates < 0)
         return false;
     if (cluster)
-        return ADD(witness, "CLUSTER", "NODES");
-    return ADD(witness, "SENTINEL", "MYID") && ADD(witness, "SENTINEL", "MASTER", name) &&
-           ADD(witness, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name);
+        return send(witness, "CLUSTER", "NODES", NULL);
+    return send(witness, "SENTINEL", "MYID", NULL) && send(witness, "SENTINEL", "MASTER", name) &&
+           send(witness, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- replies */
@@ -385,11 +368,6 @@ static bool serves(const struct member *member, unsigned slot, bool any)
     return false;
 }
 
-static bool is_id(struct rl_text text, const char *id)
-{
-    return text.size == strlen(id) && memcmp(text.bytes, id, text.size) == 0;
-}
-
 /* The entry of a server that is no master of this cluster; `room`: none. */
 static unsigned spare(const struct rl_witnesses *witnesses, const char *nodes, const char *end)
 {
@@ -399,7 +377,8 @@ static unsigned spare(const struct rl_witnesses *witnesses, const char *nodes, c
     for (unsigned i = 0; i < witnesses->rules.count; i++) {
         bool is_master = witnesses->witness[i].state == RL_WITNESS_ASKED; /* it may be the one that says this */
         for (const char *at = nodes; take_member(&at, end, &member);)
-            is_master = is_master || (is_id(member.id, witnesses->rules.witness[i].id) && serves(&member, 0, true));
+            is_master =
+                is_master || (rl_text_is(member.id, witnesses->rules.witness[i].id) && serves(&member, 0, true));
         if (!is_master)
             return i;
     }
@@ -410,8 +389,8 @@ static void adopt(struct rl_witnesses *witnesses, const struct member *member, c
 {
     for (unsigned i = 0; i < witnesses->rules.count; i++) {
         const struct rl_address *address = &witnesses->witness[i].address;
-        if (is_id(member->id, witnesses->rules.witness[i].id) ||
-            (is_id(member->host, address->host) && address->port == member->port))
+        if (rl_text_is(member->id, witnesses->rules.witness[i].id) ||
+            (rl_text_is(member->host, address->host) && address->port == member->port))
             return;
     }
     unsigned i = spare(witnesses, nodes, end);

@@ -38,34 +38,26 @@ void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, const struct 
     fence->token = propose(clock, wall_us, fence->steady_us);
 }
 
-/* A record equal to the token does not count: it may be another client's. */
-static void answered(struct quorum_fence *fence, const struct quorum_fence_event *event)
+void quorum_fence_answered(struct quorum_fence *fence, unsigned node, uint64_t record)
 {
-    assert(event->node < fence->nodes);
-    if (event->record < fence->token)
-        fence->counted |= quorum_node(event->node);
-    else if (event->record > fence->seen)
-        fence->seen = event->record;
+    assert(node < fence->nodes);
+    if (fence->settled)
+        return; /* renewal and release send the token to late nodes */
+    if (record < fence->token)
+        fence->counted |= quorum_node(node);
+    else
+        fence->seen = larger(fence->seen, record);
 }
 
-static enum quorum_fence_action confirmed(struct quorum_fence *fence)
+bool quorum_fence_confirmed(struct quorum_fence *fence)
 {
+    assert(!fence->settled);
     fence->settled = quorum_count(fence->counted) >= quorum_majority(fence->nodes);
     if (fence->settled)
-        return QUORUM_FENCE_SETTLED;
+        return true;
     assert(fence->seen >= fence->token); /* a majority has replied, and some of it did not count */
     fence->token = fence->seen + 1;
     fence->counted = 0;
     fence->raises++;
-    return QUORUM_FENCE_RAISE;
-}
-
-enum quorum_fence_action quorum_fence_step(struct quorum_fence *fence, const struct quorum_fence_event *event)
-{
-    if (fence->settled)
-        return QUORUM_FENCE_NOTHING; /* renewal and release send the token to late nodes */
-    if (event->type == QUORUM_FENCE_CONFIRMED)
-        return confirmed(fence);
-    answered(fence, event);
-    return QUORUM_FENCE_NOTHING;
+    return false;
 }

@@ -45,23 +45,6 @@ struct quorum_fence {
     bool settled;         /* the token is the lock's */
 };
 
-enum quorum_fence_event_type {
-    QUORUM_FENCE_ANSWERED, /* node granted, or still has the lock; its record was `record` before it got the token */
-    QUORUM_FENCE_CONFIRMED /* a majority has done so */
-};
-
-struct quorum_fence_event {
-    enum quorum_fence_event_type type;
-    unsigned node;
-    uint64_t record;
-};
-
-enum quorum_fence_action {
-    QUORUM_FENCE_NOTHING,
-    QUORUM_FENCE_SETTLED, /* `token` is the lock's token */
-    QUORUM_FENCE_RAISE    /* send `token` to the nodes that still have the lock, in a new round */
-};
-
 /* Sets `token` to a new proposal. */
 void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, const struct quorum_fence_clock *clock,
                        uint64_t wall_us, quorum_time now);
@@ -69,6 +52,12 @@ void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, const struct 
 /* Learns the last token and the lead from an acquire that a majority granted: the same proposal, made with it, would have sufficed. */
 void quorum_fence_learn(struct quorum_fence_clock *clock, const struct quorum_fence *fence);
 
-enum quorum_fence_action quorum_fence_step(struct quorum_fence *fence, const struct quorum_fence_event *event);
+/* The node granted, or still has the lock; its record was `record` before it got the token. A record equal to the token does
+ * not count: it may be another client's. */
+void quorum_fence_answered(struct quorum_fence *fence, unsigned node, uint64_t record);
+
+/* A majority has done so. true: `token` is the lock's token. false: it is a larger number now: send it to the nodes that still
+ * have the lock, in a new round. */
+bool quorum_fence_confirmed(struct quorum_fence *fence);
 
 #endif

@@ -202,9 +202,8 @@ static void acquire_complete(struct rl_acquire *acquire, int status)
 static void acquire_replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     struct rl_acquire *acquire = round->owner;
-    const struct quorum_fence_event event = {QUORUM_FENCE_ANSWERED, node, vote->record};
     if (round->fence && vote->vote == QUORUM_GRANTED && !quorum_round_over(&round->rules))
-        quorum_fence_step(acquire->fence, &event);
+        quorum_fence_answered(acquire->fence, node, vote->record);
     if (acquire->permits && vote->vote == QUORUM_HELD)
         quorum_permits_refused(acquire->slots, vote->record);
     if (vote->vote == QUORUM_GRANTED && vote->record > acquire->record)
@@ -229,8 +228,7 @@ static void acquire_propose_token(struct rl_acquire *acquire)
 static bool acquire_settle_token(struct rl_acquire *acquire)
 {
     assert(acquire->fence);
-    const struct quorum_fence_event event = {.type = QUORUM_FENCE_CONFIRMED};
-    bool settled = quorum_fence_step(acquire->fence, &event) == QUORUM_FENCE_SETTLED;
+    bool settled = quorum_fence_confirmed(acquire->fence);
     quorum_fence_learn(&acquire->base.client->fence_clock, acquire->fence);
     if (settled)
         acquire->base.lease->fence = acquire->fence->token;
@@ -756,17 +754,10 @@ static void acquire_set_options(struct rl_acquire *acquire, const redlock_acquir
 static void acquire_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct rl_acquire *acquire = (struct rl_acquire *)operation;
-    const redlock_options *defaults = &operation->client->core.options;
     redlock_acquire_options options;
-    redlock_result why;
     struct rl_names names;
-    int status = rl_options_read_acquire(arguments->options, defaults, &options, &why);
-    if (!status)
-        status = rl_names_read(&names, arguments->resource, &options, defaults, &why);
-    if (status) {
-        rl_operation_refuse(operation, &why);
+    if (!rl_operation_read_acquire(operation, arguments, &options, &names))
         return;
-    }
     if (options.shared)
         options.fence = 0;
     acquire_set_options(acquire, &options, arguments->caller.owner);

@@ -133,17 +133,10 @@ static bool any_start_one(struct acquire_any *any, unsigned index, const struct 
 static void any_start(struct rl_operation *operation, const struct rl_arguments *arguments)
 {
     struct acquire_any *any = (struct acquire_any *)operation;
-    const redlock_options *defaults = &operation->client->core.options;
     redlock_acquire_options options;
-    redlock_result why;
     struct rl_names names;
-    int status = rl_options_read_acquire(arguments->options, defaults, &options, &why);
-    if (!status)
-        status = rl_names_read(&names, arguments->resource, &options, defaults, &why);
-    if (status) {
-        rl_operation_refuse(operation, &why);
+    if (!rl_operation_read_acquire(operation, arguments, &options, &names))
         return;
-    }
     any->event = options.event;
     any->event_arg = options.event_arg;
     options.event = NULL;

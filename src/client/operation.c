@@ -252,6 +252,19 @@ void rl_operation_refuse(struct rl_operation *operation, const redlock_result *w
     rl_operation_complete(operation, why->status);
 }
 
+bool rl_operation_read_acquire(struct rl_operation *operation, const struct rl_arguments *arguments,
+                               redlock_acquire_options *options, struct rl_names *names)
+{
+    const redlock_options *defaults = &operation->client->core.options;
+    redlock_result why;
+    int status = rl_options_read_acquire(arguments->options, defaults, options, &why);
+    if (!status)
+        status = rl_names_read(names, arguments->resource, options, defaults, &why);
+    if (status)
+        rl_operation_refuse(operation, &why);
+    return !status;
+}
+
 void rl_operation_keep_votes(struct rl_operation *operation)
 {
     redlock_client *client = operation->client;

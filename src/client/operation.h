@@ -22,6 +22,7 @@
 #include "src/lock/round.h"
 
 struct rl_call;
+struct rl_names;
 struct rl_operation;
 
 /* The thread that called, as it was then: the loop's thread may start the operation later. */
@@ -156,6 +157,10 @@ void rl_operation_look(struct rl_operation *operation, struct rl_text resource, 
 
 /* A round's decided() that ends the operation with the verdict. */
 void rl_operation_end_by_round(struct rl_round *round);
+
+/* Reads the options and the resources of an acquire. false: they are bad, and the operation has ended. */
+bool rl_operation_read_acquire(struct rl_operation *operation, const struct rl_arguments *arguments,
+                               redlock_acquire_options *options, struct rl_names *names);
 
 /* Sets the text of the result. Without memory the status' text stays. */
 void rl_operation_explain(struct rl_operation *operation, const char *format, ...)

@@ -152,7 +152,6 @@ static void scan_go_on(struct scanning *scanning)
 /* false: the key is not a lock's. */
 static bool scan_read_key(const struct scanning *scanning, const redisReply *reply, struct key *key)
 {
-    static const char infix[] = RL_SLOT_INFIX;
     const redlock_options *options = &scanning->client->core.options;
     size_t prefix = strlen(options->prefix), size = (size_t)reply->len;
     char resource[REDLOCK_RESOURCE_MAX + 1];
@@ -160,18 +159,11 @@ static bool scan_read_key(const struct scanning *scanning, const redisReply *rep
         return false;
     if (size == strlen(options->marker_key) && memcmp(reply->str, options->marker_key, size) == 0)
         return false;
-    const char *reserved = rl_key_reserved(reply->str, size);
-    key->slot = -1;
-    key->resource_size = size - prefix;
-    if (reserved && strncmp(reserved, infix, sizeof infix - 1) != 0)
+    size_t named = size;
+    key->slot = rl_slot_of(reply->str, &named);
+    if (key->slot < 0 && rl_key_reserved(reply->str, size))
         return false;
-    if (reserved) {
-        const char *digits = reply->str + size;
-        while (digits[-1] != ':')
-            digits--;
-        key->slot = atoi(digits);
-        key->resource_size -= (size_t)(reply->str + size - digits) + sizeof infix - 1;
-    }
+    key->resource_size = named - prefix;
     if (key->resource_size == 0 || key->resource_size > REDLOCK_RESOURCE_MAX || key->slot > RL_SLOT_LAST)
         return false;
     memcpy(resource, reply->str + prefix, key->resource_size);

@@ -41,9 +41,14 @@ static void libc_release(void *memory, void *user)
     free(memory);
 }
 
+bool rl_text_equals(struct rl_text text, struct rl_text other)
+{
+    return text.size == other.size && memcmp(text.bytes, other.bytes, text.size) == 0;
+}
+
 bool rl_text_is(struct rl_text text, const char *characters)
 {
-    return text.size == strlen(characters) && memcmp(text.bytes, characters, text.size) == 0;
+    return rl_text_equals(text, (struct rl_text){characters, strlen(characters)});
 }
 
 redlock_allocator rl_memory_allocator(const redlock_allocator *given)

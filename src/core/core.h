@@ -24,6 +24,8 @@ struct rl_text {
     size_t size;
 };
 
+bool rl_text_equals(struct rl_text text, struct rl_text other);
+
 /* It has exactly these characters. */
 bool rl_text_is(struct rl_text text, const char *characters);
 

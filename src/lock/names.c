@@ -13,13 +13,18 @@ static bool ends_with(const char *key, size_t size, const char *suffix)
     return size >= length && memcmp(key + size - length, suffix, length) == 0;
 }
 
-/* The key is named like a slot of a semaphore. */
-static bool is_slot(const char *key, size_t size)
+int rl_slot_of(const char *name, size_t *size)
 {
-    size_t name = size;
-    while (name > 0 && key[name - 1] >= '0' && key[name - 1] <= '9')
-        name--;
-    return name < size && ends_with(key, name, RL_SLOT_INFIX);
+    size_t digits = *size;
+    int slot = 0;
+    while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+        digits--;
+    if (digits == *size || !ends_with(name, digits, RL_SLOT_INFIX))
+        return -1;
+    for (size_t at = digits; at < *size && slot <= RL_SLOT_LAST; at++)
+        slot = 10 * slot + (name[at] - '0');
+    *size = digits - strlen(RL_SLOT_INFIX);
+    return slot;
 }
 
 const char *rl_key_reserved(const char *key, size_t size)
@@ -28,7 +33,7 @@ const char *rl_key_reserved(const char *key, size_t size)
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (ends_with(key, size, suffixes[i]))
             return suffixes[i];
-    return is_slot(key, size) ? RL_SLOT_INFIX "NUMBER" : NULL;
+    return rl_slot_of(key, &size) >= 0 ? RL_SLOT_INFIX "NUMBER" : NULL;
 }
 
 int rl_resource_check(const char *resource, size_t *size, const redlock_options *client, redlock_result *result)

@@ -13,6 +13,10 @@ struct rl_names {
     struct rl_text name[REDLOCK_RESOURCES_MAX]; /* the names stay in the caller's memory */
 };
 
+/* The number of the slot that has this name, one above RL_SLOT_LAST if it is larger, and in *size the size of the semaphore's
+ * name. -1: it is no slot. */
+int rl_slot_of(const char *name, size_t *size);
+
 /* How the key is named if it is one of the library's own keys of another lock; otherwise NULL. */
 const char *rl_key_reserved(const char *key, size_t size);
 

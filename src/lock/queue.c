@@ -558,21 +558,6 @@ static void notify(struct rl_queue *queue, const struct quorum_waiting_event *ev
     }
 }
 
-/* The number of the slot that has this name, and in *size the size of the semaphore's name. -1: no slot. */
-static int slot_of(const char *name, size_t *size)
-{
-    size_t infix = sizeof RL_SLOT_INFIX - 1, end = *size;
-    int slot = 0;
-    while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9')
-        end--;
-    if (end == *size || *size - end > 2 || end < infix || memcmp(name + end - infix, RL_SLOT_INFIX, infix) != 0)
-        return -1;
-    for (size_t at = end; at < *size; at++)
-        slot = 10 * slot + (name[at] - '0');
-    *size = end - infix;
-    return slot;
-}
-
 void rl_queues_wake(struct rl_locks *locks, unsigned node, const char *key, size_t size)
 {
     assert(node < locks->nodes->count);
@@ -582,7 +567,7 @@ void rl_queues_wake(struct rl_locks *locks, unsigned node, const char *key, size
         return;
     const char *name = key + prefix; /* the slot's infix is looked for in it alone: the prefix may end with one */
     size -= prefix;
-    int slot = slot_of(name, &size);
+    int slot = rl_slot_of(name, &size);
     notify(*rl_queue_table_bucket(locks, 1, name, size), &event, name, size, slot);
     notify(locks->queues.buckets[RL_QUEUE_BUCKETS], &event, name, size, -1);
 }
@@ -631,11 +616,6 @@ static void handover_count(struct rl_queue *queue, struct rl_node *node, const s
     rl_fanout_unref(&offer->fanout);
 }
 
-static bool is_same(struct rl_text a, struct rl_text b)
-{
-    return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
-}
-
 void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed)
 {
     assert(node < locks->nodes->count);
@@ -646,7 +626,7 @@ void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_han
     const struct rl_names names = rl_names_of(resource.bytes, resource.size);
     struct rl_queue *queue = rl_queue_find(locks, &names, false);
     struct rl_lease *held;
-    if (queue && queue->first && queue->offer && is_same(handed->value, rl_lease_value(queue->offer->lease)))
+    if (queue && queue->first && queue->offer && rl_text_equals(handed->value, rl_lease_value(queue->offer->lease)))
         handover_count(queue, &locks->nodes->node[node], handed);
     else if ((held = rl_leases_find_token(locks, resource.bytes, resource.size, handed->value)) != NULL)
         held->may_hold |= quorum_node(node); /* one more grant of a lock that was handed over */

@@ -9,15 +9,6 @@
 #include "src/lock/round_command.h"
 #include "src/node/guard.h"
 
-static quorum_nodes ready_nodes(const struct rl_locks *locks, quorum_nodes nodes)
-{
-    quorum_nodes ready = 0;
-    for (quorum_nodes left = nodes; left; left &= left - 1)
-        if (rl_node_is_ready(&locks->nodes->node[__builtin_ctz(left)]))
-            ready |= left & -left;
-    return ready;
-}
-
 /* Counts a node that gets the release when it is connected again. */
 static void count_kept(struct rl_round *round, unsigned index)
 {
@@ -41,7 +32,7 @@ static void keep(struct rl_round *round, quorum_nodes nodes)
 
 static void send_alone(struct rl_round *round, quorum_nodes nodes)
 {
-    quorum_nodes ready = ready_nodes(round->locks, nodes);
+    quorum_nodes ready = nodes & rl_nodes_ready(round->locks->nodes);
     keep(round, (nodes & ~ready) | rl_round_send(round, ready, false));
 }
 
@@ -81,7 +72,7 @@ static void send_together(const struct rl_releases *releases)
 {
     static const struct rl_carrier_turns at_once = {0};
     struct rl_locks *locks = ((struct rl_round *)releases->round[0])->locks;
-    quorum_nodes ready = ready_nodes(locks, releases->nodes);
+    quorum_nodes ready = releases->nodes & rl_nodes_ready(locks->nodes);
     if (ready)
         rl_carrier_send(releases->round, releases->count, ready, rl_round_command_format_all, &at_once);
     for (unsigned i = 0; i < releases->count; i++)

@@ -53,15 +53,6 @@ static void find_duplicate(struct rl_node *node)
 
 /* ------------------------------------------------------------------------------------------------------------- clocks */
 
-static quorum_nodes nodes_that_answer(const struct rl_nodes *nodes)
-{
-    quorum_nodes answering = 0;
-    for (unsigned i = 0; i < nodes->count; i++)
-        if (rl_node_is_ready(&nodes->node[i]))
-            answering |= quorum_node(i);
-    return answering;
-}
-
 /* A heartbeat, sent at once, writes the jump to the marker. The node's keys may have expired, or may expire early. */
 static void handle_jump(struct rl_node *node)
 {
@@ -77,7 +68,7 @@ static void handle_jump(struct rl_node *node)
 static void note_clock(struct rl_node *node, quorum_time sent, quorum_time received, quorum_time time)
 {
     struct rl_nodes *nodes = node->nodes;
-    const struct quorum_clock_sample sample = {node->index, sent, received, time, nodes_that_answer(nodes)};
+    const struct quorum_clock_sample sample = {node->index, sent, received, time, rl_nodes_ready(nodes)};
     struct quorum_clock_actions actions = quorum_clock_step(nodes->clock_watch, &sample);
     if (actions.own) {
         rl_log(nodes->core, REDLOCK_LOG_ERROR, "this machine's clock stopped or jumped: all locks are lost");
@@ -453,6 +444,15 @@ static bool is_written(const redisReply *reply)
            reply->element[RL_GUARD_MARKER]->type == REDIS_REPLY_STRING;
 }
 
+static void take_written(struct rl_node *node, const redisReply *reply, quorum_time received,
+                         const struct quorum_marker *marker)
+{
+    node->reading.time = (uint64_t)reply->element[RL_GUARD_TIME]->integer;
+    node->reading.received = received;
+    take_text(node, reply->element[RL_GUARD_MARKER]);
+    judge_marker(node, marker);
+}
+
 enum rl_guard_outcome rl_guard_take_written(struct rl_node *node, const redisReply *reply, quorum_time received)
 {
     struct rl_reading *reading = &node->reading;
@@ -481,12 +481,9 @@ enum rl_guard_outcome rl_guard_take_written(struct rl_node *node, const redisRep
     if (!quorum_marker_parse(&marker, text->str, (size_t)text->len) ||
         strcmp(marker.nonce, reading->written.nonce) != 0)
         return RL_GUARD_CHANGED;
-    reading->time = (uint64_t)reply->element[RL_GUARD_TIME]->integer;
-    reading->received = received;
-    take_text(node, text);
     if (reading->jumped)
         node->jumped = node->suspect = false;
-    judge_marker(node, &marker);
+    take_written(node, reply, received, &marker);
     return RL_GUARD_DONE;
 }
 
@@ -499,10 +496,7 @@ void rl_guard_take_trusted(struct rl_node *node, const redisReply *reply, quorum
         rl_node_beat(node);
         return;
     }
-    node->reading.time = (uint64_t)reply->element[RL_GUARD_TIME]->integer;
-    node->reading.received = received;
-    take_text(node, reply->element[RL_GUARD_MARKER]);
-    judge_marker(node, &marker);
+    take_written(node, reply, received, &marker);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- verdicts */

@@ -95,8 +95,7 @@ bool rl_handshake_tag(const redlock_options *options, struct rl_text *tag)
     bool prefix_tagged, marker_tagged;
     struct rl_text marker = hashed_part(options->marker_key, &marker_tagged);
     *tag = hashed_part(options->prefix, &prefix_tagged);
-    return prefix_tagged &&
-           (!options->guard || (tag->size == marker.size && memcmp(tag->bytes, marker.bytes, tag->size) == 0));
+    return prefix_tagged && (!options->guard || rl_text_equals(*tag, marker));
 }
 
 /* Judged before any script with several keys: after a command that crosses slots, Valkey 9.1 refuses every script. */

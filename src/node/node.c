@@ -54,6 +54,15 @@ quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes)
     return longest;
 }
 
+quorum_nodes rl_nodes_ready(const struct rl_nodes *nodes)
+{
+    quorum_nodes ready = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (rl_node_is_ready(&nodes->node[i]))
+            ready |= quorum_node(i);
+    return ready;
+}
+
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command, quorum_time now)
 {
     if (node->link.rests)
@@ -311,17 +320,14 @@ static void start(struct rl_node *node)
 {
     assert(node->state == RL_NODE_BACKOFF);
     node->awaits_master = !rl_node_is_confirmed(node, rl_now());
-    if (node->awaits_master) {
-        node->state = RL_NODE_RESOLVING;
-        schedule(node, quorum_time_add(rl_now(), node->attempts.timeout));
-        return;
-    }
-    if (!rl_attempts_need_name(&node->attempts, node->address)) {
+    if (!node->awaits_master && !rl_attempts_need_name(&node->attempts, node->address)) {
         connect_now(node);
         return;
     }
     node->state = RL_NODE_RESOLVING;
     schedule(node, quorum_time_add(rl_now(), node->attempts.timeout));
+    if (node->awaits_master)
+        return;
     if (rl_attempts_resolve(&node->attempts, node->address, node->nodes->core->wakeup))
         rl_node_resolved(node);
     else

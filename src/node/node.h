@@ -219,6 +219,9 @@ bool rl_nodes_are_crowded(struct rl_nodes *nodes);
 /* The client may hold a lock with this ttl from now on. */
 void rl_nodes_note_ttl(struct rl_nodes *nodes, quorum_duration ttl);
 
+/* The nodes that a request can be sent to now. */
+quorum_nodes rl_nodes_ready(const struct rl_nodes *nodes);
+
 /* The longest reply timeout of all nodes. */
 quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes);
 

@@ -9,20 +9,8 @@
 
 static struct quorum_fence fence;
 
-static enum quorum_fence_action answer(unsigned node, uint64_t record)
-{
-    const struct quorum_fence_event event = {QUORUM_FENCE_ANSWERED, node, record};
-    return quorum_fence_step(&fence, &event);
-}
-
-static enum quorum_fence_action confirm(void)
-{
-    const struct quorum_fence_event event = {.type = QUORUM_FENCE_CONFIRMED};
-    return quorum_fence_step(&fence, &event);
-}
-
 /* An acquire that proposes 100. 2:99 is the reply of node 2, whose record was 99. Then a majority has confirmed, and:
- * S100 the token is 100; R101 it is raised to 101 in a new round; N100 nothing happens to 100. */
+ * S100 the token is 100; R101 it is raised to 101 in a new round. */
 static const struct {
     const char *name;
     unsigned nodes;
@@ -35,15 +23,12 @@ static const struct {
      "0:300 1:200 2:0 R301 0:300 1:301 2:400 R401 0:301 1:302 2:303 S401"},
     /* Nodes 0 and 1 have stored 100, not 901. */
     {"what counted for a smaller token does not count for a larger one", 5, "0:1 1:1 2:900 R901 3:2 4:2 2:901 R902"},
-    {"settled token stays", 1, "0:0 S100 0:5000 N100"},
 };
 
 TEST_CASE(fence, NULL, NULL);
 
 TEST_ROWS(fence, token_follows_story, ROWS(stories))
 {
-    static const char actions[] = {
-        [QUORUM_FENCE_NOTHING] = 'N', [QUORUM_FENCE_SETTLED] = 'S', [QUORUM_FENCE_RAISE] = 'R'};
     struct quorum_fence_clock clock = {0};
     unsigned raises = 0;
     char word[WORD_SIZE];
@@ -51,11 +36,12 @@ TEST_ROWS(fence, token_follows_story, ROWS(stories))
     for (const char *events = stories[_i].events; next_word(&events, word);) {
         uint64_t token = strtoull(word + 1, NULL, 10);
         if (word[1] == ':') {
-            ck_assert_int_eq(answer((unsigned)(word[0] - '0'), strtoull(word + 2, NULL, 10)), QUORUM_FENCE_NOTHING);
+            quorum_fence_answered(&fence, (unsigned)(word[0] - '0'), strtoull(word + 2, NULL, 10));
             continue;
         }
         raises += *word == 'R';
-        ck_assert_msg(actions[confirm()] == *word && fence.token == token, "%s: %s", stories[_i].name, word);
+        ck_assert_msg(quorum_fence_confirmed(&fence) == (*word == 'S') && fence.token == token, "%s: %s",
+                      stories[_i].name, word);
         ck_assert_uint_eq(fence.raises, raises);
     }
 }
@@ -64,8 +50,9 @@ TEST_ROWS(fence, token_follows_story, ROWS(stories))
 static uint64_t draw(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
 {
     quorum_fence_init(&fence, 1, clock, wall_us, steady_us * QUORUM_MICROSECOND);
-    answer(0, 0);
-    ck_assert_int_eq(confirm(), QUORUM_FENCE_SETTLED);
+    quorum_fence_answered(&fence, 0, 0);
+    ck_assert(quorum_fence_confirmed(&fence));
+    quorum_fence_answered(&fence, 0, wall_us + 5000); /* too late to matter */
     quorum_fence_learn(clock, &fence);
     return fence.token;
 }
@@ -108,14 +95,14 @@ TEST(fence, a_slow_clock_learns_how_far_it_is_behind)
 {
     struct quorum_fence_clock clock = {0};
     propose(&clock, 1000, 10);
-    answer(0, 1499);
-    ck_assert_int_eq(confirm(), QUORUM_FENCE_RAISE);
+    quorum_fence_answered(&fence, 0, 1499);
+    ck_assert(!quorum_fence_confirmed(&fence));
     quorum_fence_learn(&clock, &fence);
     ck_assert_uint_eq(clock.lead, 1490);
     ck_assert_uint_eq(propose(&clock, 1100, 10), 1501); /* in the same microsecond */
     ck_assert_uint_eq(propose(&clock, 1100, 110), 1600);
-    answer(0, 1599);
-    ck_assert_int_eq(confirm(), QUORUM_FENCE_SETTLED);
+    quorum_fence_answered(&fence, 0, 1599);
+    ck_assert(quorum_fence_confirmed(&fence));
     quorum_fence_learn(&clock, &fence); /* one round was enough */
     ck_assert_uint_eq(clock.lead, 1490);
 }
@@ -124,8 +111,8 @@ TEST(fence, a_lead_never_shrinks_nor_runs_below_the_steady_clock)
 {
     struct quorum_fence_clock clock = {.lead = 5000};
     propose(&clock, 1000, 100);
-    answer(0, 5100);
-    confirm();
+    quorum_fence_answered(&fence, 0, 5100);
+    quorum_fence_confirmed(&fence);
     fence.token = 4000; /* as if a larger token were known to be stored */
     quorum_fence_learn(&clock, &fence);
     ck_assert_uint_eq(clock.lead, 5000);

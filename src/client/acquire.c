@@ -108,7 +108,7 @@ static void acquire_wait_on(struct rl_acquire *acquire)
     bool reenters = acquire->base.lease->links.listed; /* its owner's lock is to be extended */
     if (!waiter->queue && !reenters && !rl_queue_join(&acquire->base.client->locks, &names, waiter))
         return;
-    if (waiter->queue && !rl_queue_is_first(waiter))
+    if (waiter->queue && waiter->queue->first != waiter)
         return;                    /* a reader that tried together with the first waiter */
     acquire_plan_attempt(acquire); /* before rl_queue_tried(), which may start an attempt */
     if (!waiter->queue)
@@ -463,12 +463,6 @@ static void acquire_on_handed(struct rl_waiter *waiter, struct rl_round *round)
     acquire_won(acquire, round);
 }
 
-/* Waiting repairs neither. */
-static bool needs_repair(int status)
-{
-    return status == REDLOCK_MISCONFIGURED || status == REDLOCK_CLOCK;
-}
-
 /* Tries other free slots of the semaphore, if there are enough. */
 static bool acquire_next_slot(struct rl_acquire *acquire, int cause)
 {
@@ -488,13 +482,14 @@ static bool acquire_reenters_by_now(struct rl_acquire *acquire)
 
 static void acquire_lost(struct rl_acquire *acquire, int cause)
 {
+    bool needs_repair = cause == REDLOCK_MISCONFIGURED || cause == REDLOCK_CLOCK; /* waiting repairs neither */
     assert(cause != REDLOCK_OK);
     acquire->base.cause = (int16_t)cause;
     if (acquire_next_slot(acquire, cause))
         return;
     if (acquire->overdue)
         acquire_complete(acquire, REDLOCK_TIMED_OUT);
-    else if (!acquire->wait || (needs_repair(cause) && !acquire->wait->keep_waiting))
+    else if (!acquire->wait || (needs_repair && !acquire->wait->keep_waiting))
         acquire_complete(acquire, cause);
     else if (acquire->base.lease->links.listed || !acquire_reenters_by_now(acquire))
         acquire_wait_on(acquire);
@@ -729,18 +724,11 @@ static void *next_extra(char **at, bool is_needed, size_t size)
     return extra;
 }
 
-/* A permit has an owner only if the caller gives one: threads pass permits on to each other. */
-static struct rl_owner acquire_owner(const redlock_acquire_options *options, struct rl_owner caller)
-{
-    struct rl_owner owner = rl_owner_of(options, caller);
-    return options->permits && owner.kind != RL_OWNER_GIVEN ? rl_owner_none() : owner;
-}
-
 static void acquire_set_options(struct rl_acquire *acquire, const redlock_acquire_options *options,
                                 struct rl_owner caller)
 {
     char *extra = (char *)(acquire + 1);
-    acquire->terms = rl_options_terms(options, acquire_owner(options, caller), &acquire->base.client->core.options);
+    acquire->terms = rl_options_terms(options, rl_owner_of(options, caller), &acquire->base.client->core.options);
     acquire->minimum_validity_ms = options->minimum_validity_ms;
     acquire->permits = (uint8_t)options->permits;
     acquire->wanted = (uint8_t)(options->permits_wanted ? options->permits_wanted : 1);

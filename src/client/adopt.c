@@ -15,19 +15,14 @@ struct adopt {
 
 #define HAS_HANDLE "this client holds that lock: use its handle"
 
-/* Two leases with one token would release and renew each other's keys. The second handle comes from a re-entrant
- * acquire. */
-static bool adopt_has_handle(const struct rl_lease *adopted)
-{
-    const struct rl_key *key = &adopted->key[0];
-    return rl_leases_find_token(adopted->locks, key->bytes + adopted->prefix_size, key->size - adopted->prefix_size,
-                                rl_lease_value(adopted));
-}
-
 static void adopt_won(struct adopt *adopt, quorum_time validity_end)
 {
+    const struct rl_lease *adopted = adopt->base.lease;
+    const struct rl_text name = rl_lease_resource(adopted, 0);
     assert(!adopt->lock && validity_end > 0);
-    if (adopt_has_handle(adopt->base.lease)) { /* by another adoption, begun before this one had ended */
+    /* By another adoption, begun before this one had ended. Two leases with one token would release and renew each other's
+     * keys. The second handle comes from a re-entrant acquire. */
+    if (rl_leases_find_token(adopted->locks, name.bytes, name.size, rl_lease_value(adopted))) {
         rl_operation_explain(&adopt->base, HAS_HANDLE);
         rl_operation_complete(&adopt->base, REDLOCK_INVALID);
         return;

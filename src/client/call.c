@@ -66,23 +66,6 @@ void rl_calls_flush(struct rl_calls *calls, struct rl_wakeup *wakeup)
         oldest->next = NULL; /* they stay gathered */
 }
 
-static void calls_add_started(struct rl_calls *calls, struct rl_call *call)
-{
-    call->previous = NULL;
-    call->next = calls->started;
-    if (call->next)
-        call->next->previous = call;
-    calls->started = call;
-}
-
-void rl_calls_finished(struct rl_calls *calls, struct rl_call *call)
-{
-    assert(call->previous ? call->previous->next == call : calls->started == call);
-    *(call->previous ? &call->previous->next : &calls->started) = call->next;
-    if (call->next)
-        call->next->previous = call->previous;
-}
-
 static struct rl_call *calls_in_order(const struct rl_calls *calls, struct rl_call *call)
 {
     struct rl_call *in_order = NULL;
@@ -96,20 +79,18 @@ static struct rl_call *calls_in_order(const struct rl_calls *calls, struct rl_ca
 }
 
 /* A call may end at once, and its memory with it. */
-static struct rl_call *calls_run_one(struct rl_calls *calls, struct rl_call *call)
+static struct rl_call *calls_run_one(struct rl_call *call)
 {
     struct rl_call *next = call->next;
     assert(call->run && call->arguments.client);
-    if (call->drop)
-        calls_add_started(calls, call);
     call->run(call);
     return next;
 }
 
-static void calls_run_all(struct rl_calls *calls, struct rl_call *call)
+static void calls_run_all(struct rl_call *call)
 {
     while (call)
-        call = calls_run_one(calls, call);
+        call = calls_run_one(call);
 }
 
 /* A thread lists its call and then reads `sleep`; this one sets it and then reads the list. So one of them sees the
@@ -133,14 +114,14 @@ void rl_calls_run(struct rl_calls *calls)
     if (!calls->taken)
         calls->taken = calls_in_order(calls, atomic_exchange(&calls->newest, NULL));
     for (unsigned run = 0; calls->taken && run < CALLS_PER_TURN; run++)
-        calls->taken = calls_run_one(calls, calls->taken);
+        calls->taken = calls_run_one(calls->taken);
 }
 
 void rl_calls_close(struct rl_calls *calls)
 {
-    calls_run_all(calls, calls->taken);
+    calls_run_all(calls->taken);
     calls->taken = NULL;
-    calls_run_all(calls, calls_in_order(calls, atomic_exchange(&calls->newest, calls_closed(calls))));
+    calls_run_all(calls_in_order(calls, atomic_exchange(&calls->newest, calls_closed(calls))));
 }
 
 bool rl_calls_are_closed(const struct rl_calls *calls)
@@ -152,7 +133,7 @@ void rl_calls_run_gathered(struct rl_calls *calls)
 {
     struct rl_call *gathered = calls->gathered;
     calls->gathered = calls->gathered_oldest = NULL;
-    calls_run_all(calls, calls_in_order(calls, gathered));
+    calls_run_all(calls_in_order(calls, gathered));
 }
 
 static void calls_drop_list(struct rl_call *call)
@@ -170,8 +151,7 @@ void rl_calls_drop(struct rl_calls *calls)
     calls_drop_list(calls_in_order(calls, atomic_exchange(&calls->newest, NULL)));
     calls_drop_list(calls->taken);
     calls_drop_list(calls->gathered);
-    calls_drop_list(calls->started);
-    calls->taken = calls->gathered = calls->gathered_oldest = calls->started = NULL;
+    calls->taken = calls->gathered = calls->gathered_oldest = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------- operations */

@@ -16,8 +16,7 @@
 #include "src/core/wakeup.h"
 
 struct rl_call {
-    struct rl_call *next;              /* in the stack, or of the started calls */
-    struct rl_call *previous;          /* of the started calls */
+    struct rl_call *next;              /* in the stack */
     void (*run)(struct rl_call *call); /* on the loop's thread; by default rl_call_run_operation() */
     /* The call's end, on the loop's thread. */
     void (*finish)(struct rl_call *call, const struct rl_returned *returned, const redlock_result *result);
@@ -32,8 +31,7 @@ struct rl_calls {
     struct rl_call *taken;            /* from the stack, oldest first; the loop's thread's */
     struct rl_call *gathered;         /* posted together at the end of a dispatch; newest first */
     struct rl_call *gathered_oldest;
-    struct rl_call *started; /* those with a drop function */
-    unsigned sleeps;         /* how often the loop's thread fell asleep */
+    unsigned sleeps; /* how often the loop's thread fell asleep */
 };
 
 /* Posts a call, and wakes the loop's thread if it polls. false: no calls are taken any more. Any thread. */
@@ -57,10 +55,7 @@ bool rl_calls_are_closed(const struct rl_calls *calls);
 /* Runs the calls that were gathered when the loop ended. The thread that frees the client. */
 void rl_calls_run_gathered(struct rl_calls *calls);
 
-/* A call with a drop function has finished. The loop's thread. */
-void rl_calls_finished(struct rl_calls *calls, struct rl_call *call);
-
-/* Frees the calls that have a drop function: in a forked child. */
+/* Frees the calls that have a drop function and have not been run: in a forked child. The operations free the others. */
 void rl_calls_drop(struct rl_calls *calls);
 
 /* Starts the call's operation, which finishes the call. A client that is closing refuses it. */

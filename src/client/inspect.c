@@ -14,19 +14,18 @@
 #include "src/node/guard.h"
 #include "src/node/reply.h"
 
-/* Placeholders in the probes, for keys of the resource, for a key that does not exist, and so on. */
-#define LOCK           "$lock"
-#define QUEUE          "$queue"
-#define ALIVE          "$alive"
-#define NOBODYS        "$nobodys"
-#define MARKER         "$marker"
-#define CHANNEL        "$channel"
-#define NAME           "$name"
+/* Placeholders in the probes: '$' and what is behind the key of the resource, for keys; and others. */
+#define LOCK        "$"
+#define QUEUE       "$" RL_QUEUE_SUFFIX
+#define ALIVE       "$" RL_ALIVE_SUFFIX
+#define NOBODYS     "$:redlock:probe" /* a key that does not exist */
+#define MARKER      "%marker"
+#define CHANNEL     "%channel"
+#define NAME        "%name"
 
-#define HELPER_KEYS    ":redlock:*" /* behind a resource's key */
-#define NOBODYS_SUFFIX ":redlock:probe"
-#define NO_SCRIPT      "0000000000000000000000000000000000000000"
-#define NO_NUMBER      "?"
+#define HELPER_KEYS ":redlock:*" /* behind a resource's key */
+#define NO_SCRIPT   "0000000000000000000000000000000000000000"
+#define NO_NUMBER   "?"
 
 /* The beginnings of a result's text. */
 #define SERVER_LACKS "the server has no "
@@ -128,16 +127,11 @@ static void add_word(char *words, size_t size, const char *word)
         snprintf(words + used, size - used, "%s%s", used ? " " : "", word);
 }
 
-static void add_rule(struct rl_node *node, const char *rule)
-{
-    add_word(node->lacking, RL_LACKING_SIZE, rule);
-}
-
 static void add_command(struct rl_node *node, const char *name)
 {
     char rule[32];
     snprintf(rule, sizeof rule, "+%s", name);
-    add_rule(node, rule);
+    add_word(node->lacking, RL_LACKING_SIZE, rule);
 }
 
 /* The pattern of all names with this beginning. '?' stands for a byte that redis-cli would not take as part of a word. */
@@ -152,7 +146,7 @@ static void add_pattern(struct rl_node *node, char kind, const char *name, const
         rule[length++] = is_plain ? name[i] : '?';
     }
     snprintf(rule + length, sizeof rule - length, "%s", suffix);
-    add_rule(node, rule);
+    add_word(node->lacking, RL_LACKING_SIZE, rule);
 }
 
 static bool uses(const struct probe *probe, const char *word)
@@ -201,24 +195,17 @@ static void note_refusal(struct inspect *inspect, unsigned node, const char *com
 
 /* ---------------------------------------------------------------------------------------------------------- verdict */
 
-static void complete_if_done(struct inspect *inspect)
-{
-    const struct quorum_tally *tally = &inspect->tally;
-    if (tally->voted[QUORUM_PENDING])
-        return;
-    int status = REDLOCK_NO_QUORUM;
-    if (quorum_tally_won(tally))
-        status = REDLOCK_OK;
-    else if (quorum_tally_blocked_by(tally, tally->permanent))
-        status = REDLOCK_MISCONFIGURED;
-    rl_operation_complete(&inspect->base, status);
-}
-
 static void count(struct inspect *inspect, unsigned node, enum quorum_vote vote, bool permanent, const char *text)
 {
+    const struct quorum_tally *tally = &inspect->tally;
     if (quorum_tally_vote(&inspect->tally, node, vote, permanent))
         snprintf(inspect->text[node], RL_NODE_TEXT_SIZE, "%.*s", RL_NODE_TEXT_SIZE - 1, text);
-    complete_if_done(inspect);
+    if (tally->voted[QUORUM_PENDING])
+        return;
+    bool blocked = quorum_tally_blocked_by(tally, tally->permanent);
+    rl_operation_complete(&inspect->base, quorum_tally_won(tally) ? REDLOCK_OK
+                                          : blocked               ? REDLOCK_MISCONFIGURED
+                                                                  : REDLOCK_NO_QUORUM);
 }
 
 /* Judges a node after it has replied to all probes and its listener has shown whether the user may subscribe. */
@@ -337,24 +324,12 @@ static struct inquiry *create_inquiry(struct inspect *inspect)
 
 /* --------------------------------------------------------------------------------------------------------- requests */
 
-static void add_key(struct rl_command *command, const struct rl_lease *lease, const char *suffix)
-{
-    const struct rl_key *key = &lease->key[0];
-    rl_command_add_joined(command, (struct rl_text){key->bytes, key->size}, suffix, strlen(suffix));
-}
-
 static void add(struct rl_command *command, const struct inspect *inspect, const char *word)
 {
     const redlock_client *client = inspect->base.client;
-    const struct rl_lease *lease = inspect->base.lease;
-    if (strcmp(word, LOCK) == 0)
-        add_key(command, lease, "");
-    else if (strcmp(word, QUEUE) == 0)
-        add_key(command, lease, RL_QUEUE_SUFFIX);
-    else if (strcmp(word, ALIVE) == 0)
-        add_key(command, lease, RL_ALIVE_SUFFIX);
-    else if (strcmp(word, NOBODYS) == 0)
-        add_key(command, lease, NOBODYS_SUFFIX);
+    const struct rl_key *key = &inspect->base.lease->key[0];
+    if (word[0] == '$')
+        rl_command_add_joined(command, (struct rl_text){key->bytes, key->size}, word + 1, strlen(word + 1));
     else if (strcmp(word, MARKER) == 0)
         rl_command_add_text(command, client->core.options.marker_key);
     else if (strcmp(word, CHANNEL) == 0)

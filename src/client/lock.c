@@ -177,15 +177,9 @@ int redlock_locks(redlock_client *client, redlock_lock **locks, size_t size, siz
     return question.count <= size ? REDLOCK_OK : REDLOCK_INVALID;
 }
 
-struct held_question {
-    redlock_client *client;
-    const char *resource;
-    size_t size;
-};
-
 static int look_for_lock(void *data)
 {
-    const struct held_question *question = data;
+    const struct rl_arguments *question = data;
     return rl_leases_have(&question->client->locks, question->resource, question->size);
 }
 
@@ -194,7 +188,8 @@ int redlock_held_by_me(redlock_client *client, const char *resource, size_t size
     if (!client || !rl_client_in_owner_process(client) ||
         rl_resource_check(resource, &size, &client->core.options, NULL))
         return 0;
-    return rl_client_ask(client, look_for_lock, &(struct held_question){client, resource, size}) == 1;
+    return rl_client_ask(client, look_for_lock,
+                         &(struct rl_arguments){.client = client, .resource = resource, .size = size}) == 1;
 }
 
 int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation)

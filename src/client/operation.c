@@ -375,6 +375,8 @@ static void operation_end(struct rl_operation *operation, bool reports)
     client->operations.count--; /* before the callback, which may start another operation */
     if (reports)
         operation_report(operation);
+    else if (operation->callback.kind == RL_CALL && operation->callback.call->drop)
+        operation->callback.call->drop(operation->callback.call);
     rl_round_leave(operation->round);
     if (operation->type->drop)
         operation->type->drop(operation);

@@ -138,45 +138,49 @@ static bool is_word(const char *text, size_t most)
     return size > 0 && size <= most;
 }
 
-static int check_words(const redlock_options *options, redlock_result *result)
+static int check_texts(const redlock_options *options, redlock_result *result)
 {
-    for (const char *c = options->client_name; *c; c++)
-        if (*c <= ' ' || *c > '~')
-            return rl_result_fail(result, REDLOCK_INVALID,
-                                  "client_name contains a space or a control character, which Redis rejects");
-    if (strlen(options->client_name) > 128)
-        return rl_result_fail(result, REDLOCK_INVALID, "client_name is longer than 128 bytes");
+    const struct {
+        const char *name, *text;
+        size_t most;
+        bool is_word; /* it must be one, otherwise it only must not be longer */
+    } texts[] = {
+        {"client_name", options->client_name, 128, false},
+        {"prefix", options->prefix, 128, false},
+        {"user", options->user, RL_SECRET_SIZE - 1, false}, /* a truncated password would only be a wrong one */
+        {"password", options->password, RL_SECRET_SIZE - 1, false},
+        {"deployment", options->deployment, 64, true},
+        {"marker_key", options->marker_key, 128, true},
+        {"channel_prefix", options->channel_prefix, 128, true},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i].is_word && !is_word(texts[i].text, texts[i].most))
+            return rl_result_fail(result, REDLOCK_INVALID, "%s must be 1 to %zu characters without spaces",
+                                  texts[i].name, texts[i].most);
+        if (texts[i].text && strlen(texts[i].text) > texts[i].most)
+            return rl_result_fail(result, REDLOCK_INVALID, "%s is longer than %zu bytes", texts[i].name, texts[i].most);
+    }
+    if (options->client_name[0] && !is_word(options->client_name, 128))
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "client_name contains a space or a control character, which Redis rejects");
     if (options->label && options->label[0] && !rl_label_is_valid(options->label, strlen(options->label)))
         return rl_result_fail(
             result, REDLOCK_INVALID,
             "label has %zu bytes; it must be 1 to %d characters of printable ASCII, without spaces and "
             "backslashes, or \"\" for tokens without a label",
             strlen(options->label), REDLOCK_LABEL_SIZE - 1);
-    if (strlen(options->prefix) > 128)
-        return rl_result_fail(result, REDLOCK_INVALID, "prefix is longer than 128 bytes");
-    return REDLOCK_OK;
-}
-
-/* A truncated password would only be a wrong one, so a long one is refused. */
-static int check_credentials(const redlock_options *options, redlock_result *result)
-{
-    if (options->user && strlen(options->user) >= RL_SECRET_SIZE)
-        return rl_result_fail(result, REDLOCK_INVALID, "user is longer than %d bytes", RL_SECRET_SIZE - 1);
-    if (options->password && strlen(options->password) >= RL_SECRET_SIZE)
-        return rl_result_fail(result, REDLOCK_INVALID, "password is longer than %d bytes", RL_SECRET_SIZE - 1);
-    if (options->user && options->user[0] && !(options->password && options->password[0]) && !options->credentials)
-        return rl_result_fail(result, REDLOCK_INVALID,
-                              "user is set without a password; set both, or neither for nodes without authentication");
-    if (!is_word(options->deployment, 64))
-        return rl_result_fail(result, REDLOCK_INVALID, "deployment must be 1 to 64 characters without spaces");
-    if (!is_word(options->marker_key, 128))
-        return rl_result_fail(result, REDLOCK_INVALID, "marker_key must be 1 to 128 characters without spaces");
     if (rl_key_reserved(options->marker_key, strlen(options->marker_key)))
         return rl_result_fail(result, REDLOCK_INVALID,
                               "marker_key ends in '%s', which is reserved for the library's own keys; use another key",
                               rl_key_reserved(options->marker_key, strlen(options->marker_key)));
-    if (!is_word(options->channel_prefix, 128))
-        return rl_result_fail(result, REDLOCK_INVALID, "channel_prefix must be 1 to 128 characters without spaces");
+    return REDLOCK_OK;
+}
+
+static int check_pairs(const redlock_options *options, redlock_result *result)
+{
+    if (options->user && options->user[0] && !(options->password && options->password[0]) && !options->credentials)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "user is set without a password; set both, or neither for nodes without authentication");
     if (!options->tls_certificate_file != !options->tls_key_file)
         return rl_result_fail(result, REDLOCK_INVALID, "tls_certificate_file and tls_key_file need each other");
     return REDLOCK_OK;
@@ -206,9 +210,9 @@ static int check(const redlock_options *options, redlock_result *result)
     if (!status)
         status = check_allocator(&options->allocator, result);
     if (!status)
-        status = check_words(options, result);
+        status = check_texts(options, result);
     if (!status)
-        status = check_credentials(options, result);
+        status = check_pairs(options, result);
     if (!status)
         status = rl_options_check_ttl(options, options->ttl_ms, options->minimum_validity_ms, result);
     return status;

@@ -2,21 +2,13 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/client/client.h"
 #include "src/client/functions.h"
 #include "src/client/lock_events.h"
 #include "src/client/loop_thread.h"
-
-/* A node's result without its text. */
-struct node_result {
-    const char *name;
-    int32_t outcome;
-    uint32_t latency_us;
-};
-
-#define FIELDS_SIZE offsetof(redlock_result, node)
 
 struct posted {
     struct rl_call call;
@@ -26,11 +18,10 @@ struct posted {
     redlock_acquire_options options; /* of an acquire or adopt */
     struct rl_lock_events *events;   /* the same; NULL without an event callback */
     struct rl_returned returned;
-    redlock_state *state;     /* of a query */
-    void *fields;             /* the result up to its nodes */
-    struct node_result *node; /* one per node */
-    char *texts;              /* the nodes' and the result's, each with its NUL; NULL: all are "" */
-    char *free;               /* while the arguments are copied: the bytes of the next one go here */
+    redlock_state *state; /* of a query */
+    void *result;         /* up to its last node; most of its 4 KiB are nodes that there are not */
+    char *text;           /* the result's; NULL: "" */
+    char *free;           /* while the arguments are copied: the bytes of the next one go here */
     uint64_t memory[];
 };
 
@@ -68,7 +59,7 @@ static size_t resource_size(const struct rl_arguments *arguments)
 
 static size_t result_size(const redlock_client *client)
 {
-    return FIELDS_SIZE + client->nodes->count * sizeof(struct node_result);
+    return offsetof(redlock_result, node) + client->nodes->count * sizeof(redlock_node_result);
 }
 
 static size_t posted_memory(const struct rl_operation_type *type, const struct rl_arguments *arguments)
@@ -102,14 +93,15 @@ static void posted_copy_arguments(struct posted *posted, const struct rl_argumen
 {
     struct rl_arguments *arguments = &posted->call.arguments;
     char *at = (char *)posted->memory;
-    _Static_assert(FIELDS_SIZE % sizeof(uint64_t) == 0, "the nodes' results are aligned");
+    _Static_assert(offsetof(redlock_result, node) % sizeof(uint64_t) == 0 &&
+                       sizeof(redlock_node_result) % sizeof(uint64_t) == 0,
+                   "what follows the result is aligned");
     *arguments = *given;
     if (given->options) {
         posted->options = *given->options;
         arguments->options = &posted->options;
     }
-    posted->fields = at;
-    posted->node = (struct node_result *)(void *)(at + FIELDS_SIZE);
+    posted->result = at;
     at += result_size(given->client);
     redlock_name *names = (redlock_name *)(void *)at;
     at += also_of(given->options) * sizeof *names;
@@ -134,7 +126,7 @@ static struct posted *posted_of(struct rl_completion *completion)
 static void posted_free(struct posted *posted)
 {
     rl_lock_events_unref(posted->events);
-    rl_free(&posted->thread->allocator, posted->texts);
+    rl_free(&posted->thread->allocator, posted->text);
     rl_free(&posted->thread->allocator, posted);
 }
 
@@ -148,65 +140,18 @@ static void posted_end(struct rl_completion *completion)
     posted_free(posted_of(completion));
 }
 
-static size_t texts_size(const redlock_result *result)
-{
-    size_t size = strlen(result->text) + 1;
-    for (unsigned i = 0; i < result->nodes; i++)
-        size += strlen(result->node[i].text) + 1;
-    return size;
-}
-
-static char *append(char *at, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    memcpy(at, text, size);
-    return at + size;
-}
-
-/* Without memory there are no texts, and the result's is formatted from the votes. */
-static void posted_store_texts(struct posted *posted, const redlock_result *result)
-{
-    size_t size = texts_size(result);
-    if (size > result->nodes + 1) /* not only NULs */
-        posted->texts = rl_allocate(&posted->thread->allocator, size);
-    char *at = posted->texts;
-    for (unsigned i = 0; at && i < result->nodes; i++)
-        at = append(at, result->node[i].text);
-    if (at)
-        append(at, result->text);
-}
-
+/* Without memory for the text it is formatted from the votes. */
 static void posted_store_result(struct posted *posted, const redlock_result *result)
 {
-    memcpy(posted->fields, result, FIELDS_SIZE);
-    for (unsigned i = 0; i < result->nodes; i++)
-        posted->node[i] =
-            (struct node_result){result->node[i].name, result->node[i].outcome, result->node[i].latency_us};
-    posted_store_texts(posted, result);
-}
-
-static const char *restore_text(const char *at, char *text)
-{
-    if (!at) {
-        text[0] = '\0';
-        return NULL;
-    }
-    size_t size = strlen(at) + 1;
-    memcpy(text, at, size);
-    return at + size;
+    memcpy(posted->result, result, result_size(posted->call.arguments.client));
+    if (result->text[0])
+        posted->text = rl_copy(&posted->thread->allocator, result->text, strlen(result->text));
 }
 
 static void posted_restore_result(const struct posted *posted, redlock_result *result)
 {
-    const char *text = posted->texts;
-    memcpy(result, posted->fields, FIELDS_SIZE);
-    for (unsigned i = 0; i < result->nodes; i++) {
-        result->node[i].name = posted->node[i].name;
-        result->node[i].outcome = posted->node[i].outcome;
-        result->node[i].latency_us = posted->node[i].latency_us;
-        text = restore_text(text, result->node[i].text);
-    }
-    restore_text(text, result->text);
+    memcpy(result, posted->result, result_size(posted->call.arguments.client));
+    snprintf(result->text, sizeof result->text, "%s", posted->text ? posted->text : "");
     if (result->status != REDLOCK_OK)
         redlock_result_text(result);
 }
@@ -214,7 +159,6 @@ static void posted_restore_result(const struct posted *posted, redlock_result *r
 static void posted_finish(struct rl_call *call, const struct rl_returned *returned, const redlock_result *result)
 {
     struct posted *posted = (struct posted *)call;
-    rl_calls_finished(&posted->thread->calls, call);
     if (posted->callback.kind == RL_NO_CALLBACK) {
         atomic_fetch_sub(&posted->thread->posted, 1);
         posted_free(posted);

@@ -214,11 +214,9 @@ int redlock_metrics(redlock_client *client, char *text, size_t size, size_t *nee
 {
     if (!client || (!text && size) || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
-    if (!client->loop_thread && rl_client_enter(client))
-        return REDLOCK_INVALID;
     struct metrics written = {client, {text, size, 0}};
     if (rl_client_ask(client, write_metrics, &written))
-        written.text.used = size;
+        return REDLOCK_INVALID;
     if (needed)
         *needed = written.text.used + 1;
     return written.text.used < size ? REDLOCK_OK : REDLOCK_INVALID;

@@ -9,8 +9,7 @@ static uint32_t bucket_of(uint64_t us)
     unsigned power = 63u - (unsigned)__builtin_clzll(us);
     uint32_t bucket =
         (power - 1) * RL_HISTOGRAM_PER_POWER + (uint32_t)(us >> (power - 2) & (RL_HISTOGRAM_PER_POWER - 1));
-    bucket = bucket < REDLOCK_HISTOGRAM_BUCKETS ? bucket : REDLOCK_HISTOGRAM_BUCKETS - 1;
-    return bucket;
+    return bucket < REDLOCK_HISTOGRAM_BUCKETS ? bucket : REDLOCK_HISTOGRAM_BUCKETS - 1;
 }
 
 uint64_t redlock_histogram_bound_us(uint32_t bucket)

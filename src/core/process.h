@@ -67,12 +67,13 @@ static inline struct rl_owner rl_owner_thread(void)
     return (struct rl_owner){RL_OWNER_THREAD, rl_thread_id()};
 }
 
-/* The owner by the options; without one there, `caller`: the calling thread, or no owner. */
+/* The owner by the options; without one there, `caller`: the calling thread, or no owner. But a permit has an owner only if
+ * the options give one: threads pass permits on to each other. */
 static inline struct rl_owner rl_owner_of(const redlock_acquire_options *options, struct rl_owner caller)
 {
-    if (options->reentry == REDLOCK_REENTRY_NEVER)
-        return rl_owner_none();
-    return options->owner ? (struct rl_owner){RL_OWNER_GIVEN, (uintptr_t)options->owner} : caller;
+    if (options->owner)
+        return (struct rl_owner){RL_OWNER_GIVEN, (uintptr_t)options->owner};
+    return options->reentry == REDLOCK_REENTRY_NEVER || options->permits ? rl_owner_none() : caller;
 }
 
 /* No acquire re-enters a lock without an owner: "no owner" does not equal itself. */

@@ -85,16 +85,6 @@ static bool cut_last(struct rl_text *rest, char mark, struct rl_text *before)
     return cut_at(rest, memrchr(rest->bytes, mark, rest->size), before);
 }
 
-static bool starts_with(struct rl_text *span, const char *prefix)
-{
-    size_t size = strlen(prefix);
-    if (span->size < size || strncasecmp(span->bytes, prefix, size) != 0)
-        return false;
-    span->bytes += size;
-    span->size -= size;
-    return true;
-}
-
 static bool number(struct rl_text span, uint64_t least, uint64_t most, uint64_t *value)
 {
     if (span.size == 0 || span.size > 10)
@@ -363,11 +353,14 @@ static enum kind take_scheme(struct rl_text *rest, bool *tls)
     } schemes[] = {{"redis://", TCP, false},         {"rediss://", TCP, true},         {"unix://", SOCKET, false},
                    {"sentinel://", SENTINEL, false}, {"sentinels://", SENTINEL, true}, {"cluster://", CLUSTER, false},
                    {"clusters://", CLUSTER, true}};
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (starts_with(rest, schemes[i].text)) {
-            *tls = schemes[i].tls;
-            return schemes[i].kind;
-        }
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t size = strlen(schemes[i].text);
+        if (rest->size < size || strncasecmp(rest->bytes, schemes[i].text, size) != 0)
+            continue;
+        *rest = (struct rl_text){rest->bytes + size, rest->size - size};
+        *tls = schemes[i].tls;
+        return schemes[i].kind;
+    }
     return NO_SCHEME;
 }
 

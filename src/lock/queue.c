@@ -305,12 +305,6 @@ void rl_queues_flush(struct rl_locks *locks)
     }
 }
 
-bool rl_queue_is_first(const struct rl_waiter *waiter)
-{
-    assert(waiter->queue);
-    return waiter->queue->first == waiter;
-}
-
 const struct quorum_waiting *rl_queue_rules(const struct rl_waiter *waiter)
 {
     const struct rl_queue *queue = waiter->queue;

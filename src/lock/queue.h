@@ -102,8 +102,6 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won, struct
 /* Gives the new first waiters their turns. Call it before the loop sleeps; it may leave some to the next turn. */
 void rl_queues_flush(struct rl_locks *locks);
 
-bool rl_queue_is_first(const struct rl_waiter *waiter);
-
 /* The rules of a first waiter that has had its turn; otherwise NULL. */
 const struct quorum_waiting *rl_queue_rules(const struct rl_waiter *waiter);
 

@@ -3,7 +3,7 @@
  * lock says which nodes lack it; a round renews the lock, and another heals these nodes: it sets the lock again.
  *
  * The rounds are counted, confirmed late, sent again and timed out like any other: see round.h. This file
- * gathers them, because a carrier (src/node/carrier.h) takes up to 64 of one kind to a node in one command. Heals leave
+ * gathers them, because a carrier (src/node/fanout.h) takes up to 64 of one kind to a node in one command. Heals leave
  * at the end of the turn in which they are found, due renewals when a carrier is full or the first has waited for long
  * enough. A release of the lock in between leaves nothing to do: a heal must not follow the release of its lock.
  *

@@ -285,7 +285,7 @@ void rl_round_step(struct rl_round *round, const struct quorum_event *event)
     else if (actions.send && !round->renews && !rl_round_heals(round))
         ask_nodes(round, actions.send);
     if (actions.undo & round->lease->may_hold)
-        rl_lease_undo_later(round->lease);
+        rl_lease_release_later(round->lease, RL_UNDO_DELAY);
     if (actions.decided && round->decided)
         round->decided(round);
     if (actions.confirmed)

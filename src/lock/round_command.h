@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "redlock/redlock.h"
-#include "src/node/carrier.h"
+#include "src/node/fanout.h"
 
 struct rl_round;
 

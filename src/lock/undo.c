@@ -228,13 +228,6 @@ bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, struct
 
 #define RETRY (10 * QUORUM_MILLISECOND)
 
-/*
- * When a contended attempt fails, most of the other replies are on their way. They also say "held", and such a node
- * needs no undo. So the undos wait for a millisecond. They do not wait if an operation ends, because the loop may never
- * run again, or if a round starts, because the keys could block it.
- */
-#define PATIENCE QUORUM_MILLISECOND
-
 static bool try_to_release(struct rl_lease *lease)
 {
     if (!lease->may_hold)
@@ -247,7 +240,7 @@ static bool try_to_release(struct rl_lease *lease)
     return true;
 }
 
-static void release_later(struct rl_lease *lease, quorum_duration delay)
+void rl_lease_release_later(struct rl_lease *lease, quorum_duration delay)
 {
     struct rl_locks *locks = lease->locks;
     if (lease->links.unreleased)
@@ -263,12 +256,7 @@ void rl_lease_release_detached(struct rl_lease *lease)
 {
     rl_lease_invalidate(lease);
     if (!try_to_release(lease))
-        release_later(lease, RETRY);
-}
-
-void rl_lease_undo_later(struct rl_lease *lease)
-{
-    release_later(lease, PATIENCE);
+        rl_lease_release_later(lease, RETRY);
 }
 
 static struct rl_lease *take_unreleased(struct rl_locks *locks)

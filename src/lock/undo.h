@@ -5,7 +5,7 @@
 #ifndef RL_UNDO_H
 #define RL_UNDO_H
 
-#include "src/node/carrier.h"
+#include "src/node/fanout.h"
 
 struct rl_round;
 struct rl_lease;
@@ -47,9 +47,13 @@ bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, struct
  * retries the release every 10 ms. */
 void rl_lease_release_detached(struct rl_lease *lease);
 
-/* After a failed attempt: releases the lease in a millisecond, when most nodes will have replied that they have nothing
- * of it. */
-void rl_lease_undo_later(struct rl_lease *lease);
+/*
+ * The same after this delay. When a contended attempt fails, most of the other replies are on their way. They also say
+ * "held", and such a node needs no undo: so undos wait for RL_UNDO_DELAY. They do not wait if an operation ends, because the
+ * loop may never run again, or if a round starts, because the keys could block it.
+ */
+#define RL_UNDO_DELAY QUORUM_MILLISECOND
+void rl_lease_release_later(struct rl_lease *lease, quorum_duration delay);
 
 /* Removes the waiter's entries from the nodes' queues. */
 void rl_dequeue_detached(const struct rl_lease *entered);

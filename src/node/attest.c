@@ -1,6 +1,7 @@
 #include "src/node/attest.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/node/guard.h"
@@ -223,20 +224,10 @@ static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time no
     }
 }
 
-static size_t add(char *text, size_t at, const char *word, char end)
-{
-    size_t size = strlen(word);
-    memcpy(text + at, word, size);
-    text[at + size] = end;
-    return at + size + 1;
-}
-
 size_t rl_attest_evidence(char text[static QUORUM_SHOWN_MAX], const char *role, const char *history,
                           const char *evicted)
 {
-    size_t size = add(text, 0, role, ' ');
-    size = add(text, size, history, ' ');
-    return add(text, size, evicted, '\n');
+    return (size_t)snprintf(text, QUORUM_SHOWN_MAX, "%s %s %s\n", role, history, evicted);
 }
 
 /* Evidence, a newline, and the marker. Where no keys may be evicted, the judged evidence has no number, and the one that

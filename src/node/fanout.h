@@ -9,7 +9,7 @@
 #include "quorum/attest.h"
 #include "quorum/tally.h"
 #include "src/node/command.h"
-#include "src/node/request.h"
+#include "src/node/flight.h"
 
 struct rl_fanout;
 struct rl_nodes;
@@ -47,8 +47,6 @@ struct rl_fanout {
 void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type, struct rl_nodes *nodes,
                     struct rl_request *request, bool is_undo);
 
-bool rl_fanout_is_undo(const struct rl_fanout *fanout);
-
 void rl_fanout_ref(struct rl_fanout *fanout);
 void rl_fanout_unref(struct rl_fanout *fanout);
 
@@ -61,5 +59,30 @@ void rl_fanout_keep(struct rl_fanout *fanout, unsigned node);
 
 /* For answered(): holds the grant back until the node has shown its marker. */
 void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node);
+
+/*
+ * A carrier: one command to some nodes that stands for the requests of several fan-outs, of one loop turn and by one
+ * script. A node replies with a part for each. The carrier passes the part on as the reply to that fan-out's request,
+ * and any other answer to all of them: for them it is as if each had sent its request itself, and they count, time out
+ * and end by themselves. It counts nothing.
+ *
+ * A fan-out sends its own request where the command of all was refused for one of them, or by a node that does not know
+ * the script, or has found no memory.
+ */
+#define RL_CARRIER_MOST 64 /* more hardly make it cheaper */
+
+/* Formats the command of these fan-outs; of one it is what its resend() sends. false: no memory. */
+typedef bool rl_carrier_format(struct rl_fanout *const *member, unsigned count, bool use_eval,
+                               struct rl_command *command);
+
+/* How the nodes get the command: all at once, or one after the other, each when the one before has answered. */
+struct rl_carrier_turns {
+    quorum_duration end; /* when all remaining nodes get it at once; 0: all do now */
+    unsigned first;      /* the first node */
+};
+
+/* Sends the command to these nodes. A request that could not be sent ends as broken. */
+void rl_carrier_send(struct rl_fanout *const *member, unsigned count, quorum_nodes nodes, rl_carrier_format *format,
+                     const struct rl_carrier_turns *turns);
 
 #endif

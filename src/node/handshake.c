@@ -1,4 +1,3 @@
-/* The commands on a new connection before it is used. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

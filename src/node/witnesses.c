@@ -19,8 +19,6 @@
  * old epoch, which no majority confirms. */
 enum request { AUTH, NODES, MYID, MASTER, ADDRESS, REQUESTS };
 
-static void on_timer(struct rl_timer *timer);
-
 static struct rl_core *core_of(const struct rl_witness *witness)
 {
     return witness->group->node->nodes->core;
@@ -208,8 +206,7 @@ static bool ask(struct rl_witness *witness, bool first)
 /* ---------------------------------------------------------------------------------------------------------- replies */
 
 /* The connection has ended, or there is none. What the witness said last counts until it is too old. */
-static void fail(struct rl_witness *witness, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void fail(struct rl_witness *witness, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) fail(struct rl_witness *witness, const char *format, ...)
 {
     char why[RL_LINK_TEXT_SIZE];
     bool connecting = witness->connecting, was_up = said(witness)->sent && !witness->attempts.error[0];

@@ -83,7 +83,7 @@ static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now
     case QUORUM_LOOK:
         return QUORUM_WON;
     }
-    assert(!"a kind of round");   /* GCOVR_EXCL_LINE */
+    assert(false);                /* GCOVR_EXCL_LINE: there are no other kinds */
     return QUORUM_LOST_NO_QUORUM; /* GCOVR_EXCL_LINE */
 }
 

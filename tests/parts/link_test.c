@@ -25,7 +25,6 @@ static redlock_allocator allocator;
 static struct rl_writes writes;
 static struct rl_link links[LINKS];
 static unsigned replies, awaited[LINKS], ended;
-static struct rl_link *closed_by_reply;
 static redisReply last;
 static char last_text[RL_REPLY_SHORT];
 
@@ -45,8 +44,6 @@ static void on_replied(struct rl_link *link, const redisReply *reply)
     awaited[link - links]--;
     last = *reply;
     snprintf(last_text, sizeof last_text, "%s", reply->str ? reply->str : "");
-    if (link == closed_by_reply)
-        rl_link_close(link);
 }
 
 static void on_ended(struct rl_link *link, const struct rl_link_end *end)
@@ -101,7 +98,6 @@ static void setup(void)
     writes = (struct rl_writes){.loop = loop, .allocator = &allocator, .owner = &owner};
     memset(links, 0, sizeof links);
     replies = ended = 0;
-    closed_by_reply = NULL;
     for (unsigned i = 0; i < LINKS; i++) {
         ck_assert(rl_link_init(&links[i], &writes, RL_OUTPUT_LEAST));
         connect_link(&links[i]);
@@ -169,21 +165,6 @@ TEST(flush, links_are_flushed_once_each_in_their_order_and_not_before)
     ck_assert_ptr_null(writes.first);
     for (unsigned i = 0; i < LINKS; i++)
         ck_assert(!ev_is_active(&links[i].writable));
-}
-
-TEST_ROWS(flush, a_link_that_ends_leaves_the_list, LINKS)
-{
-    for (unsigned i = 0; i < LINKS; i++)
-        say(i, "word");
-    rl_link_close(&links[_i]);
-    ck_assert(!rl_link_is_open(&links[_i]));
-    for (unsigned i = 0; i < LINKS; i++)
-        ck_assert_int_eq(is_waiting(i), (int)i != _i);
-    flush_until(LINKS - 1);
-    connect_link(&links[_i]); /* the link can be used again */
-    wait_for_connections();
-    say((unsigned)_i, "again");
-    flush_until(replies + 1);
 }
 
 TEST(flush, bytes_leave_in_order_as_they_are_released)
@@ -325,18 +306,6 @@ TEST(flush, link_that_rests_reads_a_long_reply_in_one_turn)
         poll(&(struct pollfd){.fd = links[0].context->c.fd, .events = POLLIN}, 1, SOON_MS);
     turn();
     ck_assert_uint_eq(last.len, 4000);
-}
-
-TEST(flush, owner_may_close_the_link_with_any_reply)
-{
-    closed_by_reply = &links[0];
-    for (unsigned i = 0; i < 3; i++)
-        say(0, "word");
-    flush_until(1);
-    ck_assert(!rl_link_is_open(&links[0]));
-    ck_assert_uint_eq(ended, 0);
-    connect_link(&links[0]);
-    wait_for_connections();
 }
 
 /* recv(2) would consume the error of a connection that is refused. */

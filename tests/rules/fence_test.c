@@ -9,108 +9,74 @@
 
 static struct quorum_fence fence;
 
-/* An acquire that proposes 100. 2:99 is the reply of node 2, whose record was 99. Then a majority has confirmed, and:
- * S100 the token is 100; R101 it is raised to 101 in a new round. */
+/*
+ * Acquires of one client. A word is:
+ *   P100@7  an acquire begins when the wall clock reads 100 us and the steady clock 7 us
+ *   =100    it proposes 100
+ *   2:99    node 2 replies that its record was 99
+ *   S100    a majority has confirmed: the token is 100    R101  it is raised to 101, in a new round
+ *   L9      the client learns from it: its wall clock is 9 us behind the nodes' records, above the steady clock
+ */
 static const struct {
     const char *name;
     unsigned nodes;
+    uint64_t lead;
     const char *events;
 } stories[] = {
-    {"proposal above a majority is the token", 5, "0:99 1:98 2:97 S100"},
-    {"node that knows the number does not count", 5, "0:0 1:0 2:100 R101 0:100 1:100 2:100 S101"},
-    {"larger record beside a majority does not matter", 5, "4:500 0:7 1:7 2:7 S100"},
-    {"it is raised above the largest again and again", 5,
-     "0:300 1:200 2:0 R301 0:300 1:301 2:400 R401 0:301 1:302 2:303 S401"},
+    {"proposal above a majority is the token", 5, 0, "P100@0 0:99 1:98 2:97 S100"},
+    {"node that knows the number does not count", 5, 0, "P100@0 0:0 1:0 2:100 R101 0:100 1:100 2:100 S101"},
+    {"larger record beside a majority does not matter", 5, 0, "P100@0 4:500 0:7 1:7 2:7 S100"},
+    {"it is raised above the largest again and again", 5, 0,
+     "P100@0 0:300 1:200 2:0 R301 0:300 1:301 2:400 R401 0:301 1:302 2:303 S401"},
     /* Nodes 0 and 1 have stored 100, not 901. */
-    {"what counted for a smaller token does not count for a larger one", 5, "0:1 1:1 2:900 R901 3:2 4:2 2:901 R902"},
+    {"what counted for a smaller token does not count for a larger one", 5, 0,
+     "P100@0 0:1 1:1 2:900 R901 3:2 4:2 2:901 R902"},
+    {"tokens follow the wall clock and never go back", 1, 0,
+     "P1000@0 0:0 S1000 0:6000 L0 P1000@9000 0:0 S1001 L0 P400@9000 0:0 S1002 L0 P5000@9000 =5000"},
+    {"setting the wall clock does not add to the learned lead", 1, 5000,
+     "P4000@10 0:0 S5010 L5000 P9000@20 0:0 S9000 L5000 P1000@30 0:0 S9001 L5000 P1000@5000 =10000"},
+    /* The nodes refuse a proposal that is more than a day ahead of their clocks. */
+    {"refused proposal of a wrong clock does not stay", 1, 0,
+     "P1000@10 0:0 S1000 L0 P172800000000@20 =172800000000 P1030@40 =1030"},
+    {"slow clock learns how far it is behind", 1, 0,
+     "P1000@10 0:1499 R1500 L1490 P1100@10 =1501 P1100@110 0:1599 S1600 L1490"},
 };
 
 TEST_CASE(fence, NULL, NULL);
 
 TEST_ROWS(fence, token_follows_story, ROWS(stories))
 {
-    struct quorum_fence_clock clock = {0};
+    struct quorum_fence_clock clock = {.lead = stories[_i].lead};
     unsigned raises = 0;
-    char word[WORD_SIZE];
-    quorum_fence_init(&fence, stories[_i].nodes, &clock, 100, 0);
+    char word[WORD_SIZE], *rest;
     for (const char *events = stories[_i].events; next_word(&events, word);) {
-        uint64_t token = strtoull(word + 1, NULL, 10);
-        if (word[1] == ':') {
-            quorum_fence_answered(&fence, (unsigned)(word[0] - '0'), strtoull(word + 2, NULL, 10));
+        uint64_t number = strtoull(word + 1, &rest, 10);
+        bool holds = fence.token == number;
+        if (*word == 'P') {
+            quorum_fence_init(&fence, stories[_i].nodes, &clock, number,
+                              strtoull(rest + 1, NULL, 10) * QUORUM_MICROSECOND);
+            raises = 0;
             continue;
         }
-        raises += *word == 'R';
-        ck_assert_msg(quorum_fence_confirmed(&fence) == (*word == 'S') && fence.token == token, "%s: %s",
-                      stories[_i].name, word);
-        ck_assert_uint_eq(fence.raises, raises);
+        if (word[1] == ':') {
+            quorum_fence_answered(&fence, (unsigned)(*word - '0'), strtoull(word + 2, NULL, 10));
+            continue;
+        }
+        if (*word == 'L') {
+            quorum_fence_learn(&clock, &fence);
+            holds = clock.lead == number;
+        } else if (*word != '=') {
+            raises += *word == 'R';
+            holds = quorum_fence_confirmed(&fence) == (*word == 'S') && fence.token == number;
+        }
+        ck_assert_msg(holds && fence.raises == raises, "%s: %s", stories[_i].name, word);
     }
-}
-
-/* Its token, which a majority has recorded at once. */
-static uint64_t draw(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
-{
-    quorum_fence_init(&fence, 1, clock, wall_us, steady_us * QUORUM_MICROSECOND);
-    quorum_fence_answered(&fence, 0, 0);
-    ck_assert(quorum_fence_confirmed(&fence));
-    quorum_fence_answered(&fence, 0, wall_us + 5000); /* too late to matter */
-    quorum_fence_learn(clock, &fence);
-    return fence.token;
-}
-
-static uint64_t propose(const struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
-{
-    quorum_fence_init(&fence, 1, clock, wall_us, steady_us * QUORUM_MICROSECOND);
-    return fence.token;
-}
-
-/* Tokens of one client in a row. Setting the wall clock forward or back does not add to the learned lead. */
-static const struct {
-    uint64_t lead;
-    struct {
-        uint64_t wall_us, steady_us, token;
-    } row[4];
-} proposals[] = {
-    {0, {{1000, 0, 1000}, {1000, 9000, 1001}, {400, 9000, 1002}, {5000, 9000, 5000}}},
-    {5000, {{4000, 10, 5010}, {9000, 20, 9000}, {1000, 30, 9001}, {1000, 5000, 10000}}},
-};
-
-TEST_ROWS(fence, tokens_follow_the_wall_clock_and_never_go_back, ROWS(proposals))
-{
-    struct quorum_fence_clock clock = {.lead = proposals[_i].lead};
-    for (int i = 0; i < 4; i++)
-        ck_assert_uint_eq(draw(&clock, proposals[_i].row[i].wall_us, proposals[_i].row[i].steady_us),
-                          proposals[_i].row[i].token);
-}
-
-/* The nodes refuse a proposal that is more than a day ahead of their clocks. */
-TEST(fence, refused_proposal_of_a_wrong_clock_does_not_stay)
-{
-    struct quorum_fence_clock clock = {0};
-    ck_assert_uint_eq(draw(&clock, 1000, 10), 1000);
-    ck_assert_uint_eq(propose(&clock, 2 * QUORUM_FENCE_FAR, 20), 2 * QUORUM_FENCE_FAR);
-    ck_assert_uint_eq(propose(&clock, 1030, 40), 1030);
-}
-
-TEST(fence, a_slow_clock_learns_how_far_it_is_behind)
-{
-    struct quorum_fence_clock clock = {0};
-    propose(&clock, 1000, 10);
-    quorum_fence_answered(&fence, 0, 1499);
-    ck_assert(!quorum_fence_confirmed(&fence));
-    quorum_fence_learn(&clock, &fence);
-    ck_assert_uint_eq(clock.lead, 1490);
-    ck_assert_uint_eq(propose(&clock, 1100, 10), 1501); /* in the same microsecond */
-    ck_assert_uint_eq(propose(&clock, 1100, 110), 1600);
-    quorum_fence_answered(&fence, 0, 1599);
-    ck_assert(quorum_fence_confirmed(&fence));
-    quorum_fence_learn(&clock, &fence); /* one round was enough */
-    ck_assert_uint_eq(clock.lead, 1490);
 }
 
 TEST(fence, a_lead_never_shrinks_nor_runs_below_the_steady_clock)
 {
     struct quorum_fence_clock clock = {.lead = 5000};
-    propose(&clock, 1000, 100);
+    quorum_fence_init(&fence, 1, &clock, 1000, 100 * QUORUM_MICROSECOND);
     quorum_fence_answered(&fence, 0, 5100);
     quorum_fence_confirmed(&fence);
     fence.token = 4000; /* as if a larger token were known to be stored */

@@ -186,7 +186,7 @@ static bool take_node_step(const char *verb, char *rest)
 static void start_fake(const char *name)
 {
     STORY_REQUIRE(fakes_count < FAKES, "too many fake nodes");
-    fakes[fakes_count++] = (struct fake){name, fake_server_start(FAKE_IPV4)};
+    fakes[fakes_count++] = (struct fake){name, fake_server_start()};
     real_note_descriptors();
 }
 

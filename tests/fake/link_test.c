@@ -1,7 +1,5 @@
-/* Broken connections, and nodes that send unexpected replies. The process keeps the default signal dispositions, and no
- * signal may end it. */
+/* Broken connections, and nodes that send unexpected replies. */
 #include "fake/scene.h"
-#include "support/sigpipe.h"
 
 #include <sys/socket.h>
 
@@ -178,6 +176,14 @@ TEST(one_link, both_connections_are_kept_alive)
     }
 }
 
+/* The signal would end the process, which keeps the default dispositions. */
+TEST(one_link, a_write_to_a_broken_link_raises_no_signal)
+{
+    scene_attach();
+    shutdown(scene.client->nodes->node[0].link.context->c.fd, SHUT_WR);
+    scene_lock_and_release("stock");
+}
+
 /* --- Unexpected replies --- */
 
 static const char *const unasked[] = {
@@ -285,28 +291,6 @@ TEST(one_link, long_reply_is_a_malformed_reply)
     ck_assert_uint_eq(answer.result.refused, 1);
     assert_whole_again();
     ck_assert_uint_eq(fake_server_accepted(scene.node[0]), 1);
-}
-
-/* --- SIGPIPE --- */
-
-static void unix_node(void)
-{
-    scene_begin_on(1, FAKE_UNIX);
-}
-
-SCENE_CASE(sigpipe, unix_node);
-
-/* A write to a unix socket whose peer has closed raises SIGPIPE at once, before the loop has read the end of the
- * stream. tests/parts/link_test.c has the cases. */
-TEST(sigpipe, a_write_to_a_closed_link_raises_no_signal)
-{
-    scene_attach();
-    for (unsigned i = 0; i < 3; i++) {
-        fake_server_drop(scene.node[0], FAKE_CLOSE);
-        scene_lock_and_release("stock");
-    }
-    ck_assert(!sigpipe_is_pending());
-    ck_assert(!sigpipe_is_blocked());
 }
 
 TEST_PROGRAM("links")

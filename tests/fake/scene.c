@@ -60,17 +60,12 @@ static redlock_options patient_options(void)
 
 void scene_begin(unsigned nodes)
 {
-    scene_begin_on(nodes, FAKE_IPV4);
-}
-
-void scene_begin_on(unsigned nodes, enum fake_transport transport)
-{
     fixtures_begin();
     memset(&scene, 0, sizeof scene);
     errors[0] = '\0';
     scene.nodes = nodes;
     for (unsigned i = 0; i < nodes; i++)
-        scene.node[i] = fake_server_start(transport);
+        scene.node[i] = fake_server_start();
     scene.options = patient_options();
     descriptors = file_open_descriptors();
     scene.loop = ev_loop_new(EVFLAG_NOENV);
@@ -98,9 +93,8 @@ const char *scene_list(void)
     const char *prefix = scene.prefix ? scene.prefix : "redis://";
     size_t used = 0;
     for (unsigned i = 0; i < scene.nodes; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s%s", i ? "," : "",
-                                 fake_server_path(scene.node[i]) ? "" : prefix, fake_server_address(scene.node[i]),
-                                 scene.suffix[i] ? scene.suffix[i] : "");
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s%s", i ? "," : "", prefix,
+                                 fake_server_address(scene.node[i]), scene.suffix[i] ? scene.suffix[i] : "");
     return list;
 }
 
@@ -594,8 +588,7 @@ void scene_hand_over(unsigned node, const char *key, const struct scene_offer *o
 
 bool scene_has_key(unsigned node, const char *key)
 {
-    char value[64];
-    return fake_server_get_key(scene.node[node], key, value, sizeof value);
+    return fake_server_pttl(scene.node[node], key) != -2;
 }
 
 /* --- Several nodes --- */

@@ -44,8 +44,6 @@ struct scene {
 extern struct scene scene;
 
 void scene_begin(unsigned nodes);
-/* The same over the given transport; the default is IPv4. */
-void scene_begin_on(unsigned nodes, enum fake_transport transport);
 void scene_end(void);
 
 /* Setups of a case that need nothing more. */

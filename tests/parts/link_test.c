@@ -91,7 +91,7 @@ static void wait_for_connections(void)
 static void setup(void)
 {
     fixtures_begin();
-    server = fake_server_start(FAKE_IPV4);
+    server = fake_server_start();
     loop = ev_loop_new(EVFLAG_NOENV);
     allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, test_allocator_new()};
     static const unsigned char owner = 1;

@@ -88,7 +88,7 @@ static bool is_connected_again(void *server)
 
 TEST_ROWS(link, unsolicited_data_closes_the_link, 4)
 {
-    struct fake_server *server = fake_server_start(FAKE_IPV4);
+    struct fake_server *server = fake_server_start();
     struct tls_relay *relay = tls_relay_start("trusted", protocols[_i % 2], fake_server_port(server));
     redlock_lock *lock;
     open_to(BLOCKING_FACE, relay);

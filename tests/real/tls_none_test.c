@@ -11,7 +11,7 @@ TEST_CASE(tls_none, fixtures_begin, fixtures_end);
 
 TEST(tls_none, tls_is_refused_in_words)
 {
-    struct fake_server *server = fake_server_start(FAKE_IPV4);
+    struct fake_server *server = fake_server_start();
     redlock_client *client = NULL;
     redlock_result result;
     char nodes[64];

@@ -236,7 +236,7 @@ TEST(links, a_plain_redis)
 
 TEST(links, a_server_that_replies_in_plain_text)
 {
-    struct fake_server *server = fake_server_start(FAKE_IPV4);
+    struct fake_server *server = fake_server_start();
     char *node = fixture_text("rediss://%s", fake_server_address(server));
     fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
     real_note_descriptors();

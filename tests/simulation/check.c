@@ -650,13 +650,11 @@ void sim_check_note_author(const struct sim_link *link, struct resp_argument tok
 
 static bool has_token(struct sim_node *node, struct resp_argument token)
 {
-    for (unsigned r = 0; r < sim_world->config.resources; r++) {
-        const char *name = sim_resource_name(r);
-        const struct sim_key *key =
-            sim_keyspace_find(&node->server.keys, resp_argument_of(name), sim_node_clock(node) / 1000);
-        if (key && key->value_size >= token.length && memcmp(key->value, token.data, token.length) == 0)
+    struct resp_argument value;
+    for (unsigned r = 0; r < sim_world->config.resources; r++)
+        if (sim_keyspace_get(&node->server.keys, sim_resource_name(r), sim_node_clock(node), &value) &&
+            value.length >= token.length && memcmp(value.data, token.data, token.length) == 0)
             return true;
-    }
     return false;
 }
 
@@ -702,57 +700,47 @@ static bool is_excused(struct resp_argument token)
 /* True for the key of a lock, false for the keys of its queue and its fencing record. */
 static bool is_lock(const struct sim_key *key)
 {
-    return key->name_size == 1 || strncmp(key->name + 1, SLOT_INFIX, sizeof SLOT_INFIX - 1) == 0;
-}
-
-static bool is_left(const struct sim_node *node, const struct sim_key *key, struct resp_argument token, int64_t ends)
-{
-    int64_t now = sim_node_clock(node) / 1000;
-    if (now > ends || is_excused(token))
-        return false;
-    sim_violate(SIM_NOTHING_LEFT, "node %u still has %.8s under '%s' for %lld ms, of client %u", node->index + 1,
-                token.data, key->name, (long long)(ends - now), author_of(token)->process + 1);
-    return true;
+    return key->name.length == 1 || strncmp(key->name.data + 1, SLOT_INFIX, sizeof SLOT_INFIX - 1) == 0;
 }
 
 /* Each reader's token of a shared lock has a separate end. */
-static bool is_key_left(const struct sim_node *node, const struct sim_key *key)
+static void check_is_not_left(const struct sim_key *key, void *arg)
 {
-    if (!is_lock(key) || key->revived || sim_node_clock(node) / 1000 > key->expires)
-        return false;
-    if (key->type == SIM_STRING)
-        return is_left(node, key, (struct resp_argument){key->value, key->value_size}, key->expires);
-    for (size_t i = 0; i < key->members_count; i++) {
-        const struct sim_member *reader = &key->members[i];
-        if (is_left(node, key, (struct resp_argument){reader->name, reader->name_size}, (int64_t)reader->score))
-            return true;
-    }
-    return false;
+    const struct sim_node *node = arg;
+    int64_t left_ms = key->ends - sim_node_clock(node) / 1000;
+    if (is_lock(key) && !key->revived && left_ms >= 0 && !is_excused(key->value))
+        sim_violate(SIM_NOTHING_LEFT, "node %u still has %.8s under '%s' for %lld ms, of client %u", node->index + 1,
+                    key->value.data, key->name.data, (long long)left_ms, author_of(key->value)->process + 1);
 }
 
 void sim_check_nothing_left(void)
 {
     look(SIM_NOTHING_LEFT);
-    for (unsigned n = 0; n < sim_servers(); n++) {
-        const struct sim_node *node = &sim_world->nodes[n];
-        for (size_t i = 0; i < node->server.keys.count; i++)
-            if (is_key_left(node, &node->server.keys.keys[i]))
-                return;
-    }
+    for (unsigned n = 0; n < sim_servers(); n++)
+        sim_keyspace_each(&sim_world->nodes[n].server.keys, check_is_not_left, &sim_world->nodes[n]);
+}
+
+struct search {
+    const struct sim_node *node;
+    char first; /* letter of the lock's key, and of those of its slots */
+    bool found;
+};
+
+static void find_lock(const struct sim_key *key, void *arg)
+{
+    struct search *search = arg;
+    search->found |=
+        is_lock(key) && *key->name.data == search->first && sim_node_clock(search->node) / 1000 <= key->ends;
 }
 
 bool sim_check_is_free(unsigned resource)
 {
-    char first = *sim_resource_name(resource);
+    struct search search = {.first = *sim_resource_name(resource)};
     for (unsigned n = 0; n < sim_servers(); n++) {
-        const struct sim_node *node = &sim_world->nodes[n];
-        for (size_t i = 0; i < node->server.keys.count; i++) {
-            const struct sim_key *key = &node->server.keys.keys[i];
-            if (is_lock(key) && key->name[0] == first && sim_node_clock(node) / 1000 <= key->expires)
-                return false;
-        }
+        search.node = &sim_world->nodes[n];
+        sim_keyspace_each(&sim_world->nodes[n].server.keys, find_lock, &search);
     }
-    return true;
+    return !search.found;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- counts */

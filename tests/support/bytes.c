@@ -28,13 +28,15 @@ void bytes_append(struct bytes *bytes, const void *data, size_t length)
 void bytes_print(struct bytes *bytes, const char *format, ...)
 {
     va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    assert(length >= 0);
-    va_start(arguments, format);
-    vsnprintf(bytes_room(bytes, (size_t)length + 1), (size_t)length + 1, format, arguments);
-    va_end(arguments);
+    int length = 63;
+    size_t room;
+    do {
+        room = (size_t)length + 1;
+        va_start(arguments, format);
+        length = vsnprintf(bytes_room(bytes, room), room, format, arguments);
+        va_end(arguments);
+        assert(length >= 0);
+    } while ((size_t)length >= room);
     bytes->length += (size_t)length;
 }
 

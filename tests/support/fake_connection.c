@@ -219,8 +219,7 @@ static void add_connection(struct fake_server *server, int fd)
     while (*link)
         link = &(*link)->next;
     *link = connection;
-    if (server->transport != FAKE_UNIX)
-        socket_no_delay(fd);
+    socket_no_delay(fd);
     answer(server, connection, NULL, fake_rules_apply(server, connection, NULL));
 }
 

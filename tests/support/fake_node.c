@@ -18,7 +18,7 @@ struct fake_field {
     char *value;
 };
 
-static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER; /* all models share one Lua interpreter */
+pthread_mutex_t fake_model_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct fake_node *node_of(struct sim_server *model)
 {
@@ -64,23 +64,12 @@ void fake_node_new_run_id(struct fake_node *node)
     set_field(node, "Server", "run_id", run_id);
 }
 
-static bool is_wanted(size_t count, const struct resp_argument *words, const char *section)
-{
-    for (size_t i = 1; i < count; i++)
-        if (sim_text_is(words[i], section) || sim_text_is(words[i], "all"))
-            return true;
-    return count == 1;
-}
-
-static void info(struct sim_server *model, size_t count, const struct resp_argument *words, struct bytes *reply)
+static void info(struct sim_server *model, struct resp_argument section, struct bytes *text)
 {
     const struct fake_node *node = node_of(model);
-    struct bytes text = {0};
     for (size_t i = 0; i < node->field_count; i++)
-        if (is_wanted(count, words, node->fields[i].section))
-            bytes_print(&text, "%s:%s\r\n", node->fields[i].name, node->fields[i].value);
-    resp_write_bulk(reply, text.data, text.length);
-    bytes_free(&text);
+        if (section.length == 0 || sim_text_is(section, node->fields[i].section))
+            bytes_print(text, "%s:%s\r\n", node->fields[i].name, node->fields[i].value);
 }
 
 /* --- Other connections --- */
@@ -132,7 +121,9 @@ struct fake_node *fake_node_new(struct fake_server *server)
 
 void fake_node_free(struct fake_node *node)
 {
+    pthread_mutex_lock(&fake_model_lock);
     sim_keyspace_clear(&node->model.keys);
+    pthread_mutex_unlock(&fake_model_lock);
     for (size_t i = 0; i < node->field_count; i++) {
         free(node->fields[i].name);
         free(node->fields[i].value);
@@ -143,89 +134,56 @@ void fake_node_free(struct fake_node *node)
 
 /* --- Commands --- */
 
-struct call {
-    struct fake_node *node;
-    struct fake_connection *connection;
-    const struct resp_command *command;
-    struct bytes *reply;
-};
-
-static void auth(const struct call *call)
+static const char *log_in(const struct fake_server *server, struct fake_connection *connection,
+                          const struct resp_command *command)
 {
-    const struct fake_server *server = call->node->server;
-    const struct resp_command *command = call->command;
-    const struct resp_argument *password = &command->argv[command->argc - 1];
     const char *user = server->user ? server->user : "default";
-    if (!server->password && command->argc == 2) {
-        resp_write_error(call->reply,
-                         "ERR AUTH <password> called without any password configured for the default user. "
-                         "Are you sure your configuration is correct?");
-        return;
-    }
     bool known = command->argc == 2 ? strcmp(user, "default") == 0 : resp_argument_is(&command->argv[1], user);
-    if (!known || (server->password && !resp_argument_is(password, server->password))) {
-        resp_write_error(call->reply, "WRONGPASS invalid username-password pair or user is disabled.");
-        return;
-    }
-    call->connection->authenticated = true;
-    resp_write_status(call->reply, "OK");
+    if (!server->password && command->argc == 2)
+        return "-ERR AUTH <password> called without any password configured for the default user. "
+               "Are you sure your configuration is correct?";
+    if (!known || (server->password && !resp_argument_is(&command->argv[command->argc - 1], server->password)))
+        return "-WRONGPASS invalid username-password pair or user is disabled.";
+    connection->authenticated = true;
+    return "+OK";
 }
 
 /* The node has the keys of one database only. */
-static void select_database(const struct call *call)
+static const char *select_database(const struct resp_command *command)
 {
     long long database;
-    if (resp_argument_integer(call->command->argv[1], &database) && database >= 0 && database < 16)
-        resp_write_status(call->reply, "OK");
-    else
-        resp_write_error(call->reply, "ERR DB index is out of range");
+    bool exists = resp_argument_integer(command->argv[1], &database) && database >= 0 && database < 16;
+    return exists ? "+OK" : "-ERR DB index is out of range";
 }
 
-static void ping(const struct call *call)
+/* The reply to a command that the model does not execute, because the simulator's nodes have no logins; otherwise NULL. */
+static const char *reply_without_model(const struct fake_server *server, struct fake_connection *connection,
+                                       const struct resp_command *command)
 {
-    if (call->command->argc > 1)
-        resp_write_bulk(call->reply, call->command->argv[1].data, call->command->argv[1].length);
-    else
-        resp_write_status(call->reply, "PONG");
-}
-
-/* Commands that the model does not execute, because the simulator's nodes have no logins. */
-static const struct own_command {
-    const char *name;
-    size_t least; /* arguments, including the name */
-    size_t most;
-    void (*run)(const struct call *call);
-} own_commands[] = {{"AUTH", 2, 3, auth}, {"SELECT", 2, 2, select_database}, {"PING", 1, 2, ping}};
-
-static const struct own_command *find_own(const struct resp_command *command)
-{
-    for (size_t i = 0; i < sizeof own_commands / sizeof *own_commands; i++)
-        if (resp_command_is(command, own_commands[i].name))
-            return &own_commands[i];
-    return NULL;
+    if (resp_command_is(command, "AUTH"))
+        return log_in(server, connection, command);
+    if (!connection->authenticated)
+        return "-NOAUTH Authentication required.";
+    if (connection->session.channel[0])
+        return "-ERR Can't execute it: only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
+               "this context";
+    return resp_command_is(command, "SELECT") ? select_database(command) : NULL;
 }
 
 void fake_node_execute(struct fake_node *node, struct fake_connection *connection, const struct resp_command *command,
                        struct bytes *reply)
 {
-    const struct own_command *own = find_own(command);
-    if (!connection->authenticated && !resp_command_is(command, "AUTH")) {
-        resp_write_error(reply, "NOAUTH Authentication required.");
-    } else if (connection->session.channel[0]) {
-        resp_write_error(reply, "ERR Can't execute it: only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "
-                                "are allowed in this context");
-    } else if (own && (command->argc < own->least || command->argc > own->most)) {
-        resp_write_error(reply, "ERR wrong number of arguments");
-    } else if (own) {
-        own->run(&(struct call){node, connection, command, reply});
-    } else {
-        pthread_mutex_lock(&model_lock);
-        connection->executing = true;
-        sim_server_execute(&node->model, &connection->session, command->argc, command->argv, fake_node_clock_us(node),
-                           reply);
-        connection->executing = false;
-        if (sim_script_errors)
-            fixture_fail("%s", sim_script_error);
-        pthread_mutex_unlock(&model_lock);
+    const char *line = reply_without_model(node->server, connection, command);
+    if (line) {
+        bytes_print(reply, "%s\r\n", line);
+        return;
     }
+    pthread_mutex_lock(&fake_model_lock);
+    connection->executing = true;
+    sim_server_execute(&node->model, &connection->session, command->argc, command->argv, fake_node_clock_us(node),
+                       reply);
+    connection->executing = false;
+    if (sim_script_errors)
+        fixture_fail("%s", sim_script_error);
+    pthread_mutex_unlock(&fake_model_lock);
 }

@@ -11,25 +11,6 @@
 
 /* --- Start and stop --- */
 
-static void open_listener(struct fake_server *server)
-{
-    server->listener =
-        server->transport == FAKE_UNIX ? socket_listen_unix(server->path) : socket_listen(false, server->port);
-}
-
-static void choose_address(struct fake_server *server)
-{
-    server->reservation = -1;
-    if (server->transport == FAKE_UNIX) {
-        server->dir = temp_dir_make();
-        server->path = fixture_text("%s/fake.sock", temp_dir_path(server->dir));
-        server->address = fixture_text("unix://%s", server->path);
-        return;
-    }
-    server->reservation = socket_reserve_port(false, &server->port);
-    server->address = fixture_text("127.0.0.1:%u", server->port);
-}
-
 static void close_listener(struct fake_server *server)
 {
     if (server->listener >= 0)
@@ -56,26 +37,23 @@ static void stop(void *object)
     fake_connection_free_closed(server);
     poller_leave(&server->poller);
     poller_stop(&server->poller);
-    if (server->reservation >= 0)
-        close(server->reservation);
-    temp_dir_remove(server->dir);
+    close(server->reservation);
     fake_rules_free(server);
     free_records(server);
     fake_node_free(server->node);
     free(server->user);
     free(server->password);
-    free(server->path);
     free(server->address);
     free(server);
 }
 
-struct fake_server *fake_server_start(enum fake_transport transport)
+struct fake_server *fake_server_start(void)
 {
     struct fake_server *server = fixture_allocate(sizeof *server);
-    server->transport = transport;
     server->node = fake_node_new(server);
-    choose_address(server);
-    open_listener(server);
+    server->reservation = socket_reserve_port(false, &server->port);
+    server->address = fixture_text("127.0.0.1:%u", server->port);
+    server->listener = socket_listen(false, server->port);
     poller_start(&server->poller, fake_connection_turn, server);
     fixture_register(server, stop);
     return server;
@@ -89,11 +67,6 @@ const char *fake_server_address(const struct fake_server *server)
 uint16_t fake_server_port(const struct fake_server *server)
 {
     return server->port;
-}
-
-const char *fake_server_path(const struct fake_server *server)
-{
-    return server->path;
 }
 
 /* --- Immediate faults --- */
@@ -142,21 +115,18 @@ void fake_server_continue(struct fake_server *server)
     poller_leave(&server->poller);
 }
 
-static void set_paused(struct fake_server *server, bool paused)
-{
-    poller_enter(&server->poller);
-    server->paused = paused;
-    poller_leave(&server->poller);
-}
-
 void fake_server_pause(struct fake_server *server)
 {
-    set_paused(server, true);
+    poller_enter(&server->poller);
+    server->paused = true;
+    poller_leave(&server->poller);
 }
 
 void fake_server_resume(struct fake_server *server)
 {
-    set_paused(server, false);
+    poller_enter(&server->poller);
+    server->paused = false;
+    poller_leave(&server->poller);
 }
 
 void fake_server_stop_listening(struct fake_server *server)
@@ -171,7 +141,7 @@ void fake_server_listen(struct fake_server *server)
 {
     poller_enter(&server->poller);
     if (server->listener < 0)
-        open_listener(server);
+        server->listener = socket_listen(false, server->port);
     poller_leave(&server->poller);
 }
 
@@ -179,7 +149,9 @@ void fake_server_restart(struct fake_server *server)
 {
     poller_enter(&server->poller);
     drop_all(server, FAKE_CLOSE);
+    pthread_mutex_lock(&fake_model_lock);
     sim_keyspace_clear(&server->node->model.keys);
+    pthread_mutex_unlock(&fake_model_lock);
     server->node->model.scripts = 0;
     fake_node_new_run_id(server->node);
     poller_leave(&server->poller);
@@ -198,10 +170,12 @@ size_t fake_server_publish(struct fake_server *server, const char *channel, cons
 static void lock(struct fake_server *server)
 {
     pthread_mutex_lock(&server->poller.lock);
+    pthread_mutex_lock(&fake_model_lock);
 }
 
 static void unlock(struct fake_server *server)
 {
+    pthread_mutex_unlock(&fake_model_lock);
     pthread_mutex_unlock(&server->poller.lock);
 }
 
@@ -245,23 +219,25 @@ void fake_server_set_clock_offset_us(struct fake_server *server, int64_t offset_
 
 /* --- Keys --- */
 
-static void execute(struct fake_server *server, size_t count, const struct resp_argument *words)
+/* Returns the number of an integer reply. */
+static long long execute(struct fake_server *server, size_t count, const struct resp_argument *words)
 {
     struct bytes reply = {0};
     lock(server);
     sim_keyspace_execute(&server->node->model.keys, count, words, fake_node_clock_us(server->node), &reply);
     unlock(server);
+    bytes_append(&reply, "", 1);
+    long long number = strtoll(reply.data + 1, NULL, 10);
     bytes_free(&reply);
+    return number;
 }
 
 void fake_server_set_key(struct fake_server *server, const char *key, const char *value, int64_t ttl_ms)
 {
-    char ttl[RESP_INTEGER_SIZE];
-    const struct resp_argument words[] = {resp_argument_of("SET"),
-                                          resp_argument_of(key),
-                                          resp_argument_of(value),
-                                          resp_argument_of("PX"),
-                                          {ttl, resp_format_integer(ttl, ttl_ms)}};
+    char ttl[24];
+    snprintf(ttl, sizeof ttl, "%lld", (long long)ttl_ms);
+    const struct resp_argument words[] = {resp_argument_of("SET"), resp_argument_of(key), resp_argument_of(value),
+                                          resp_argument_of("PX"), resp_argument_of(ttl)};
     execute(server, ttl_ms < 0 ? 3 : 5, words);
 }
 
@@ -270,40 +246,41 @@ void fake_server_delete_key(struct fake_server *server, const char *key)
     execute(server, 2, (const struct resp_argument[]){resp_argument_of("DEL"), resp_argument_of(key)});
 }
 
-static const struct sim_key *find_key(struct fake_server *server, const char *key)
-{
-    return sim_keyspace_find(&server->node->model.keys, resp_argument_of(key), fake_node_clock_us(server->node) / 1000);
-}
-
 bool fake_server_get_key(struct fake_server *server, const char *key, char *value, size_t size)
 {
+    struct resp_argument found;
     lock(server);
-    const struct sim_key *found = find_key(server, key);
-    if (found)
-        snprintf(value, size, "%s", found->value);
+    bool exists = sim_keyspace_get(&server->node->model.keys, key, fake_node_clock_us(server->node), &found);
+    if (exists)
+        snprintf(value, size, "%s", found.data);
     unlock(server);
-    return found;
+    return exists;
 }
 
 int64_t fake_server_pttl(struct fake_server *server, const char *key)
 {
-    lock(server);
-    const struct sim_key *found = find_key(server, key);
-    int64_t expires = found ? found->expires : 0, now_ms = fake_node_clock_us(server->node) / 1000;
-    unlock(server);
-    return !found ? -2 : expires == SIM_NO_EXPIRY ? -1 : expires - now_ms;
+    return execute(server, 2, (const struct resp_argument[]){resp_argument_of("PTTL"), resp_argument_of(key)});
+}
+
+struct leftovers {
+    const char *const *except;
+    int64_t now_ms;
+    size_t count;
+};
+
+static void count_left(const struct sim_key *key, void *arg)
+{
+    struct leftovers *left = arg;
+    left->count += key->ends >= left->now_ms && !resp_matches_any(key->name.data, left->except);
 }
 
 size_t fake_server_keys_left(struct fake_server *server, const char *const *except)
 {
-    const struct sim_keyspace *keys = &server->node->model.keys;
-    size_t left = 0;
+    struct leftovers left = {.except = except, .now_ms = fake_node_clock_us(server->node) / 1000};
     lock(server);
-    int64_t now_ms = fake_node_clock_us(server->node) / 1000;
-    for (size_t i = 0; i < keys->count; i++)
-        left += keys->keys[i].expires >= now_ms && !resp_matches_any(keys->keys[i].name, except);
+    sim_keyspace_each(&server->node->model.keys, count_left, &left);
     unlock(server);
-    return left;
+    return left.count;
 }
 
 /* --- Records --- */

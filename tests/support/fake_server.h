@@ -1,4 +1,4 @@
-/* A fake Redis node: a separate thread that uses RESP over TCP or a unix socket.
+/* A fake Redis node: a separate thread that uses RESP over TCP.
  *
  * By default it behaves as a healthy node (node_model.h). Rules make it misbehave. On the k-th
  * command of a name it replies late, with an error, incompletely, twice or not at all, or it breaks the connection.
@@ -20,15 +20,12 @@ struct fake_server;
 /* INFO's master_replid */
 #define FAKE_HISTORY "0123456789abcdef0123456789abcdef01234567"
 
-enum fake_transport { FAKE_IPV4, FAKE_UNIX };
-
 /* Registers itself for fixtures_end(). Ends the test if it fails. */
-struct fake_server *fake_server_start(enum fake_transport transport);
+struct fake_server *fake_server_start(void);
 
-/* "127.0.0.1:4711" or "unix:///tmp/…"; valid until the end of the test. */
+/* "127.0.0.1:4711"; valid until the end of the test. */
 const char *fake_server_address(const struct fake_server *server);
-uint16_t fake_server_port(const struct fake_server *server);    /* 0 on a unix socket */
-const char *fake_server_path(const struct fake_server *server); /* NULL on TCP */
+uint16_t fake_server_port(const struct fake_server *server);
 
 /* --- Rules -------------------------------------------------------------------------------------------------------- */
 
@@ -141,7 +138,7 @@ size_t fake_server_publish(struct fake_server *server, const char *channel, cons
 /* A negative ttl_ms means no expiry. */
 void fake_server_set_key(struct fake_server *server, const char *key, const char *value, int64_t ttl_ms);
 void fake_server_delete_key(struct fake_server *server, const char *key);
-/* Copies the value (truncated and NUL-terminated). Returns false if the key does not exist. */
+/* Copies the value (truncated and NUL-terminated). Returns false if there is no such string. */
 bool fake_server_get_key(struct fake_server *server, const char *key, char *value, size_t size);
 /* As PTTL: -2 if the key does not exist, -1 without expiry. */
 int64_t fake_server_pttl(struct fake_server *server, const char *key);

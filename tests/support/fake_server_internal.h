@@ -7,7 +7,6 @@
 #include "fake_server.h"
 #include "node_model.h"
 #include "poller.h"
-#include "temp_dir.h"
 
 /* A reply, or its rest, that waits to be sent. Replies are sent in order. */
 struct fake_segment {
@@ -59,13 +58,10 @@ struct fake_server {
     struct poller poller;
     bool paused;
 
-    enum fake_transport transport;
-    int reservation; /* keeps the TCP port reserved; -1 on a unix socket */
+    int reservation; /* keeps the port reserved */
     int listener;    /* -1: not listening */
     uint16_t port;
-    char *path;
     char *address;
-    struct temp_dir *dir;
 
     struct fake_node *node;
     char *user;
@@ -84,6 +80,7 @@ struct fake_server {
 };
 
 /* fake_node.c */
+extern pthread_mutex_t fake_model_lock; /* all models share one Lua interpreter; taken after a poller's lock */
 struct fake_node *fake_node_new(struct fake_server *server);
 void fake_node_free(struct fake_node *node);
 void fake_node_new_run_id(struct fake_node *node);

@@ -7,187 +7,97 @@
 #include <stdlib.h>
 
 #include "src/node/script.h"
+#include "support/fixture.h"
 
 unsigned sim_script_errors;
 char sim_script_error[256];
 
-/* ---------------------------------------------------------------------------------------------------------- scripts */
+/* ------------------------------------------------------------------------------------------------------ interpreter */
 
-static lua_State *lua; /* one for all servers: the caller lets one thread at a time execute commands */
+static lua_State *lua; /* one for all servers: the caller lets one thread at a time work with them */
 static int compiled[RL_SCRIPTS];
-static int declared; /* a table of the running script's KEYS */
+static int served;                 /* the functions of keyspace.lua */
+static struct sim_server *running; /* executes a command now */
 
-/* The command that the running script executes. */
-static struct {
-    struct sim_server *server;
-    int64_t microseconds;
-    const char *name; /* of the script */
-} running;
-
-static void execute_key_command(struct sim_server *server, size_t count, const struct resp_argument *words,
-                                int64_t microseconds, struct bytes *reply);
-
-static const char *push_reply(const char *at);
-
-static const char *push_array(const char *at, size_t count)
+static struct resp_argument word_at(int index)
 {
-    lua_createtable(lua, (int)count, 0);
-    for (size_t i = 1; i <= count; i++) {
-        at = push_reply(at);
-        lua_rawseti(lua, -2, (int)i);
-    }
-    return at;
+    struct resp_argument word;
+    word.data = lua_tolstring(lua, index, &word.length);
+    return word;
 }
 
-static void push_line(const char *field, const char *line, size_t size)
+static void push_word(struct resp_argument word)
 {
-    lua_createtable(lua, 0, 1);
-    lua_pushlstring(lua, line, size);
-    lua_setfield(lua, -2, field);
+    lua_pushlstring(lua, word.data, word.length);
 }
 
-/* Converts RESP to the value that a script sees. Returns the rest of the reply. */
-static const char *push_reply(const char *at)
+/* The functions that keyspace.lua is given. */
+
+static int read_integer(lua_State *state)
 {
-    const char *line = at + 1, *stop;
-    unsigned long long digits = 0;
-    bool negative = *line == '-';
-    for (stop = line + negative; *stop >= '0' && *stop <= '9'; stop++)
-        digits = 10 * digits + (unsigned)(*stop - '0');
-    long long number = (long long)(negative ? 0 - digits : digits);
-    while (*stop != '\r')
-        stop++;
-    switch (*at) {
-    case ':':
-        lua_pushnumber(lua, (lua_Number)number);
-        return stop + 2;
-    case '+':
-    case '-':
-        push_line(*at == '+' ? "ok" : "err", line, (size_t)(stop - line));
-        return stop + 2;
-    case '$':
-        if (number < 0) {
-            lua_pushboolean(lua, 0);
-            return stop + 2;
-        }
-        lua_pushlstring(lua, stop + 2, (size_t)number);
-        return stop + 2 + number + 2;
-    default:
-        return push_array(stop + 2, (size_t)number);
-    }
+    long long number;
+    if (!resp_argument_integer(word_at(1), &number))
+        return 0;
+    lua_pushnumber(state, (lua_Number)number);
+    return 1;
 }
 
-static bool read_words(struct resp_argument *words, size_t count)
+/* Returns the text in one line, as an error's reply must be. */
+static int note_failure(lua_State *state)
 {
-    static char numbers[16][40];
-    unsigned used = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (lua_type(lua, (int)i + 1) == LUA_TNUMBER) {
-            char *number = numbers[used++ % 16];
-            words[i] = (struct resp_argument){
-                number, resp_format_number(number, sizeof numbers[0], lua_tonumber(lua, (int)i + 1))};
-        } else {
-            words[i].data = lua_tolstring(lua, (int)i + 1, &words[i].length);
-            if (!words[i].data)
-                return false;
-        }
-    }
-    return true;
-}
-
-static void script_fails(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void script_fails(const char *format, ...)
-{
-    va_list arguments;
     sim_script_errors++;
-    va_start(arguments, format);
-    vsnprintf(sim_script_error, sizeof sim_script_error, format, arguments);
-    va_end(arguments);
+    snprintf(sim_script_error, sizeof sim_script_error, "%s", lua_tostring(state, 1));
     for (char *at = sim_script_error; *at; at++)
-        *at = *at == '\r' || *at == '\n' ? ' ' : *at; /* a reply's error is one line */
-}
-
-/* A script must name every key that it uses in KEYS, as some servers demand. Publishing uses none. */
-static void check_keys(size_t count, const struct resp_argument *words)
-{
-    bool all = sim_text_is(words[0], "MGET") || sim_text_is(words[0], "DEL") || sim_text_is(words[0], "EXISTS");
-    if (sim_text_is(words[0], "TIME") || sim_text_is(words[0], "INFO") || sim_text_is(words[0], "PUBLISH"))
-        return;
-    lua_rawgeti(lua, LUA_REGISTRYINDEX, declared);
-    for (size_t i = 1; i < (all || count < 2 ? count : 2); i++) {
-        lua_pushlstring(lua, words[i].data, words[i].length);
-        lua_rawget(lua, -2);
-        if (!lua_toboolean(lua, -1))
-            script_fails("%s.lua: the script has not declared the key '%.*s'", running.name, (int)words[i].length,
-                         words[i].data);
-        lua_pop(lua, 1);
-    }
-    lua_pop(lua, 1);
-}
-
-static bool call_server(void)
-{
-    static const char bad[] = "ERR Lua redis lib command arguments must be strings or integers";
-    struct resp_argument words[128];
-    static struct bytes reply;
-    size_t count = (size_t)lua_gettop(lua);
-    if (count == 0 || count > sizeof words / sizeof *words)
-        luaL_error(lua, "redis.call() with %d arguments", (int)count);
-    if (!read_words(words, count)) {
-        push_line("err", bad, sizeof bad - 1);
-        return false;
-    }
-    check_keys(count, words);
-    reply.length = 0;
-    execute_key_command(running.server, count, words, running.microseconds, &reply);
-    bytes_append(&reply, "", 1);
-    push_reply(reply.data);
-    return reply.data[0] != '-';
-}
-
-static int redis_call(lua_State *state)
-{
-    (void)state;
-    return call_server() ? 1 : lua_error(lua);
-}
-
-static int redis_pcall(lua_State *state)
-{
-    (void)state;
-    call_server();
+        *at = *at == '\r' || *at == '\n' ? ' ' : *at;
+    lua_pushstring(state, sim_script_error);
     return 1;
 }
 
-static int redis_error_reply(lua_State *state)
+static int publish(lua_State *state)
 {
-    lua_createtable(state, 0, 1);
-    lua_pushvalue(state, 1);
-    lua_setfield(state, -2, "err");
+    long long receivers = running->hooks ? running->hooks->publish(running, word_at(1), word_at(2)) : 0;
+    lua_pushnumber(state, (lua_Number)receivers);
     return 1;
+}
+
+static void write_info(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *text);
+
+static int info(lua_State *state)
+{
+    struct resp_argument words[2] = {{"INFO", 4}};
+    struct bytes text = {0};
+    lua_rawgeti(state, 1, 2);
+    words[1] = word_at(-1);
+    write_info(running, words[1].data ? 2 : 1, words, &text);
+    lua_pushlstring(state, text.data, text.length);
+    bytes_free(&text);
+    return 1;
+}
+
+static void expect_no_error(int status)
+{
+    if (status != 0)
+        fixture_fail("%s", lua_tostring(lua, -1));
 }
 
 static void open_interpreter(void)
 {
-    static const luaL_Reg functions[] = {
-        {"call", redis_call}, {"pcall", redis_pcall}, {"error_reply", redis_error_reply}, {NULL, NULL}};
+    static const lua_CFunction given[] = {read_integer, note_failure, publish, info};
     lua = luaL_newstate();
     if (!lua)
         abort();
     lua_gc(lua, LUA_GCSETPAUSE, 400); /* few objects live and most die, so garbage collection can run less often */
     luaL_openlibs(lua);
-    luaL_register(lua, "redis", functions);
-    lua_settop(lua, 0);
+    expect_no_error(luaL_loadfile(lua, KEYSPACE_FILE));
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        lua_pushcfunction(lua, given[i]);
+    expect_no_error(lua_pcall(lua, sizeof given / sizeof *given, 1, 0));
+    served = luaL_ref(lua, LUA_REGISTRYINDEX);
     for (int i = 0; i < RL_SCRIPTS; i++) {
         const struct rl_script *script = &rl_scripts[i];
-        if (luaL_loadbuffer(lua, script->text, strlen(script->text), script->name) != 0) {
-            fprintf(stderr, "%s.lua: %s\n", script->name, lua_tostring(lua, -1));
-            abort();
-        }
+        expect_no_error(luaL_loadbuffer(lua, script->text, strlen(script->text), script->name));
         compiled[i] = luaL_ref(lua, LUA_REGISTRYINDEX);
     }
-    lua_newtable(lua);
-    declared = luaL_ref(lua, LUA_REGISTRYINDEX);
 }
 
 void sim_scripts_close(void)
@@ -197,25 +107,32 @@ void sim_scripts_close(void)
     lua = NULL;
 }
 
-static void set_words(const char *name, size_t count, const struct resp_argument *words)
+/* Pushes a function of keyspace.lua and its first argument, the keys. */
+static void push_function(const char *name, struct sim_keyspace *space)
 {
-    lua_createtable(lua, (int)count, 0);
-    for (size_t i = 0; i < count; i++) {
-        lua_pushlstring(lua, words[i].data, words[i].length);
-        lua_rawseti(lua, -2, (int)i + 1);
+    if (!lua)
+        open_interpreter();
+    lua_settop(lua, 0);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, served);
+    lua_getfield(lua, -1, name);
+    if (space->keys == 0) {
+        lua_newtable(lua);
+        space->keys = luaL_ref(lua, LUA_REGISTRYINDEX);
     }
-    lua_setglobal(lua, name);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, space->keys);
 }
 
-static void declare_keys(size_t count, const struct resp_argument *words)
+static void push_words(size_t count, const struct resp_argument *words)
 {
-    lua_createtable(lua, 0, (int)count);
-    for (size_t i = 0; i < count; i++) {
-        lua_pushlstring(lua, words[i].data, words[i].length);
-        lua_pushboolean(lua, 1);
-        lua_rawset(lua, -3);
-    }
-    lua_rawseti(lua, LUA_REGISTRYINDEX, declared);
+    luaL_checkstack(lua, (int)count + 1, "words of a command");
+    for (size_t i = 0; i < count; i++)
+        push_word(words[i]);
+}
+
+/* Calls the function that was pushed with so many arguments behind the keys, and leaves its value. */
+static void call_function(size_t arguments)
+{
+    expect_no_error(lua_pcall(lua, (int)arguments + 1, 1, 0));
 }
 
 /* Converts the script's return value, at the top of the stack, to RESP. */
@@ -265,19 +182,92 @@ static void write_value(struct bytes *reply)
     }
 }
 
-/* Passes on the error of a command. Any other error is a bug of the script or of the model. */
-static void write_error(struct bytes *reply, const char *name)
+/* -------------------------------------------------------------------------------------------------------- key space */
+
+void sim_keyspace_clear(struct sim_keyspace *space)
 {
-    if (lua_type(lua, -1) == LUA_TTABLE) {
-        lua_getfield(lua, -1, "err");
-        bytes_print(reply, "-%s script: %s, on @user_script:1.\r\n", lua_tostring(lua, -1), name);
-        lua_pop(lua, 1);
-        return;
-    }
-    const char *text = lua_tostring(lua, -1);
-    script_fails("%s.lua: %s", name, text ? text : "an error without a text");
-    bytes_print(reply, "-ERR %s\r\n", sim_script_error);
+    if (lua)
+        luaL_unref(lua, LUA_REGISTRYINDEX, space->keys ? space->keys : LUA_NOREF);
+    space->keys = 0;
 }
+
+void sim_keyspace_copy(struct sim_keyspace *to, struct sim_keyspace *from, bool revived)
+{
+    push_function("copy", from);
+    lua_pushboolean(lua, revived);
+    call_function(1);
+    sim_keyspace_clear(to);
+    to->keys = luaL_ref(lua, LUA_REGISTRYINDEX);
+}
+
+static int draw_bit(lua_State *state)
+{
+    uint64_t *seed = lua_touserdata(state, lua_upvalueindex(1));
+    lua_pushboolean(state, *seed & 1);
+    *seed = *seed >> 1 | *seed << 63;
+    return 1;
+}
+
+unsigned sim_keyspace_evict(struct sim_keyspace *space, uint64_t seed)
+{
+    push_function("evict", space);
+    lua_pushlightuserdata(lua, &seed);
+    lua_pushcclosure(lua, draw_bit, 1);
+    call_function(1);
+    return (unsigned)lua_tointeger(lua, -1);
+}
+
+struct viewer {
+    void (*see)(const struct sim_key *key, void *arg);
+    void *arg;
+};
+
+static int see_key(lua_State *state)
+{
+    const struct viewer *viewer = lua_touserdata(state, lua_upvalueindex(1));
+    lua_Number ends = lua_tonumber(state, 3);
+    const struct sim_key key = {.name = word_at(1),
+                                .value = word_at(2),
+                                .ends = ends < (lua_Number)SIM_NO_EXPIRY ? (int64_t)ends : SIM_NO_EXPIRY,
+                                .revived = lua_toboolean(state, 4)};
+    viewer->see(&key, viewer->arg);
+    return 0;
+}
+
+void sim_keyspace_each(struct sim_keyspace *space, void (*see)(const struct sim_key *key, void *arg), void *arg)
+{
+    struct viewer viewer = {see, arg};
+    push_function("each", space);
+    lua_pushlightuserdata(lua, &viewer);
+    lua_pushcclosure(lua, see_key, 1);
+    call_function(1);
+}
+
+static void push_reply(struct sim_keyspace *space, size_t count, const struct resp_argument *words,
+                       int64_t microseconds)
+{
+    push_function("command", space);
+    lua_pushnumber(lua, (lua_Number)microseconds);
+    push_words(count, words);
+    call_function(1 + count);
+}
+
+void sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct resp_argument *words,
+                          int64_t microseconds, struct bytes *reply)
+{
+    push_reply(space, count, words, microseconds);
+    write_value(reply);
+}
+
+bool sim_keyspace_get(struct sim_keyspace *space, const char *name, int64_t microseconds, struct resp_argument *value)
+{
+    const struct resp_argument words[] = {resp_argument_of("GET"), resp_argument_of(name)};
+    push_reply(space, 2, words, microseconds);
+    *value = lua_type(lua, -1) == LUA_TSTRING ? word_at(-1) : (struct resp_argument){0};
+    return value->data;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- scripts */
 
 #define HASH_SIZE 40
 
@@ -316,25 +306,17 @@ static bool read_keys(size_t count, const struct resp_argument *words, size_t *k
 static void run_script(struct sim_server *server, int script, struct resp_argument text, size_t keys, size_t count,
                        const struct resp_argument *words, int64_t microseconds, struct bytes *reply)
 {
-    const char *name = script < 0 ? "script" : rl_scripts[script].name;
-    if (!lua)
-        open_interpreter();
-    running.server = server;
-    running.microseconds = microseconds;
+    push_function("script", &server->keys);
+    lua_pushnumber(lua, (lua_Number)microseconds);
+    lua_pushstring(lua, script < 0 ? "script" : rl_scripts[script].name);
     if (script >= 0)
         lua_rawgeti(lua, LUA_REGISTRYINDEX, compiled[script]);
-    else if (luaL_loadbuffer(lua, text.data, text.length, name) != 0)
-        abort();
-    running.name = name;
-    set_words("KEYS", keys, words);
-    declare_keys(keys, words);
-    set_words("ARGV", count - keys, words + keys);
-    if (lua_pcall(lua, 0, 1, 0) == 0)
-        write_value(reply);
     else
-        write_error(reply, name);
-    running.name = NULL;
-    lua_settop(lua, 0);
+        expect_no_error(luaL_loadbuffer(lua, text.data, text.length, "script"));
+    lua_pushnumber(lua, (lua_Number)keys);
+    push_words(count, words);
+    call_function(4 + count);
+    write_value(reply);
 }
 
 /* The server remembers the library's scripts only. */
@@ -374,54 +356,27 @@ static void load_script(struct sim_server *server, size_t count, const struct re
 
 /* --------------------------------------------------------------------------------------------------------- commands */
 
-static void info(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply)
+static void write_info(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *text)
 {
-    char text[512];
-    if (server->hooks && server->hooks->info) {
-        server->hooks->info(server, count, words, reply);
-        return;
-    }
     struct resp_argument section = count > 1 ? words[1] : (struct resp_argument){"", 0};
-    int size = 0;
-    if (sim_text_is(section, "server"))
-        size = snprintf(text, sizeof text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n", server->run_id);
+    if (server->hooks && server->hooks->info)
+        server->hooks->info(server, section, text);
+    else if (sim_text_is(section, "server"))
+        bytes_print(text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n", server->run_id);
     else if (sim_text_is(section, "cluster"))
-        size = snprintf(text, sizeof text, "# Cluster\r\ncluster_enabled:0\r\n");
+        bytes_print(text, "# Cluster\r\ncluster_enabled:0\r\n");
     else if (sim_text_is(section, "replication"))
-        size = snprintf(text, sizeof text, "# Replication\r\nrole:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n",
-                        server->replica ? "slave" : "master", server->replid,
-                        server->history[0] ? server->history : "0000000000000000000000000000000000000000");
+        bytes_print(text, "# Replication\r\nrole:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n",
+                    server->replica ? "slave" : "master", server->replid,
+                    server->history[0] ? server->history : "0000000000000000000000000000000000000000");
     else if (sim_text_is(section, "memory"))
-        size = snprintf(text, sizeof text, "# Memory\r\nmaxmemory_policy:%s\r\n",
-                        server->evicts ? "allkeys-lru" : "noeviction");
+        bytes_print(text, "# Memory\r\nmaxmemory_policy:%s\r\n", server->evicts ? "allkeys-lru" : "noeviction");
     else if (sim_text_is(section, "stats"))
-        size = snprintf(text, sizeof text, "# Stats\r\nevicted_keys:%llu\r\n", (unsigned long long)server->evicted);
+        bytes_print(text, "# Stats\r\nevicted_keys:%llu\r\n", (unsigned long long)server->evicted);
     else if (sim_text_is(section, "commandstats"))
-        size = snprintf(text, sizeof text, "# Commandstats\r\ncmdstat_swapdb:calls=%llu,usec=9\r\n",
-                        (unsigned long long)server->swaps);
+        bytes_print(text, "# Commandstats\r\ncmdstat_swapdb:calls=%llu,usec=9\r\n", (unsigned long long)server->swaps);
     else if (sim_text_is(section, "persistence"))
-        size = snprintf(text, sizeof text, "# Persistence\r\naof_enabled:0\r\n");
-    bytes_print(reply, "$%d\r\n", size);
-    bytes_append(reply, text, (size_t)size);
-    bytes_append(reply, "\r\n", 2);
-}
-
-/* Executes a command that scripts may call too. */
-static void execute_key_command(struct sim_server *server, size_t count, const struct resp_argument *words,
-                                int64_t microseconds, struct bytes *reply)
-{
-    if (sim_keyspace_execute(&server->keys, count, words, microseconds, reply))
-        return;
-    if (sim_text_is(words[0], "INFO"))
-        info(server, count, words, reply);
-    else if (sim_text_is(words[0], "PUBLISH") && count == 3)
-        bytes_print(reply, ":%lld\r\n", server->hooks ? server->hooks->publish(server, words[1], words[2]) : 0);
-    else {
-        bytes_print(reply, "-ERR unknown command '%.*s'\r\n", (int)words[0].length, words[0].data);
-        if (running.name)
-            script_fails("%s.lua: the model does not know the command '%.*s'", running.name, (int)words[0].length,
-                         words[0].data);
-    }
+        bytes_print(text, "# Persistence\r\naof_enabled:0\r\n");
 }
 
 static bool is_printable(struct resp_argument name)
@@ -467,7 +422,7 @@ static bool execute_session_command(struct sim_server *server, struct sim_sessio
     else if (sim_text_is(words[0], "AUTH") || (sim_text_is(words[0], "SELECT") && count == 2))
         bytes_print(reply, "+OK\r\n");
     else if (sim_text_is(words[0], "INFO"))
-        info(server, count, words, reply);
+        sim_keyspace_execute(&server->keys, count, words, 0, reply);
     else
         return false;
     return true;
@@ -485,6 +440,7 @@ static bool may_run_on_replica(size_t count, const struct resp_argument *words)
 void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,
                         const struct resp_argument *words, int64_t microseconds, struct bytes *reply)
 {
+    running = server;
     if (execute_session_command(server, session, count, words, reply))
         return;
     if (server->refusal)
@@ -496,5 +452,5 @@ void sim_server_execute(struct sim_server *server, struct sim_session *session, 
     else if (sim_text_is(words[0], "SCRIPT") && count > 1)
         load_script(server, count, words, reply);
     else
-        execute_key_command(server, count, words, microseconds, reply);
+        sim_keyspace_execute(&server->keys, count, words, microseconds, reply);
 }

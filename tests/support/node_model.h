@@ -1,14 +1,57 @@
 /*
- * A model of one Redis server. It executes commands, and the library's own scripts in a Lua interpreter. It has no
- * sockets and no clock: the caller passes bytes and time with each call.
+ * A model of one Redis server. It executes commands, and the library's own scripts, in a Lua interpreter, which all
+ * servers share: one thread at a time may call these functions. It has no sockets and no clock: the caller passes bytes
+ * and time with each call.
  */
 #ifndef TESTS_SUPPORT_NODE_MODEL_H
 #define TESTS_SUPPORT_NODE_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <strings.h>
 
-#include "keyspace.h"
+#include "support/resp.h"
+
+/* ------------------------------------------------------------------------------------------------------------- keys */
+
+/* The data of a server (keyspace.lua). A zeroed struct is an empty one. */
+struct sim_keyspace {
+    int keys; /* a reference to the table; 0: none yet */
+};
+
+void sim_keyspace_clear(struct sim_keyspace *space);
+/* revived: see the field of the keys. Both may be the same. */
+void sim_keyspace_copy(struct sim_keyspace *to, struct sim_keyspace *from, bool revived);
+
+/* Removes each key with probability 1/2, by the seed. Returns the number of removed keys. */
+unsigned sim_keyspace_evict(struct sim_keyspace *space, uint64_t seed);
+
+/* Executes a command on the keys and writes its reply as RESP. microseconds: the node's clock. */
+void sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct resp_argument *words,
+                          int64_t microseconds, struct bytes *reply);
+
+/* Returns false if there is no such string. The value is valid until the next change. */
+bool sim_keyspace_get(struct sim_keyspace *space, const char *name, int64_t microseconds, struct resp_argument *value);
+
+#define SIM_NO_EXPIRY INT64_MAX
+
+/* A string, or one member of a hash or a sorted set: the value is its name. */
+struct sim_key {
+    struct resp_argument name, value;
+    int64_t ends; /* ms of the node's clock: gone when the clock shows more. The score of a sorted set's member */
+    bool revived; /* restored from a snapshot: changes since then are lost */
+};
+
+void sim_keyspace_each(struct sim_keyspace *space, void (*see)(const struct sim_key *key, void *arg), void *arg);
+
+/* Compares without regard to case. The size and the first letter distinguish most words early. */
+static inline bool sim_text_is(struct resp_argument text, const char *word)
+{
+    return text.length == strlen(word) && (text.length == 0 || ((text.data[0] ^ word[0]) & ~32) == 0) &&
+           strncasecmp(text.data, word, text.length) == 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- server */
 
 #define SIM_CHANNEL_SIZE 160
 
@@ -24,8 +67,8 @@ struct sim_server;
 struct sim_server_hooks {
     long long (*publish)(struct sim_server *server, struct resp_argument channel, struct resp_argument text);
     bool (*kill)(struct sim_server *server, int64_t id); /* false: no such connection */
-    /* NULL, or what replies to INFO instead of the model. */
-    void (*info)(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply);
+    /* NULL, or what writes INFO's text instead of the model. section: "" for all. */
+    void (*info)(struct sim_server *server, struct resp_argument section, struct bytes *text);
 };
 
 struct sim_server {

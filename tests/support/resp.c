@@ -176,47 +176,9 @@ void resp_write_command(struct bytes *out, size_t argc, const struct resp_argume
         resp_write_bulk(out, argv[i].data, argv[i].length);
 }
 
-void resp_write_status(struct bytes *out, const char *text)
-{
-    bytes_print(out, "+%s\r\n", text);
-}
-
-void resp_write_error(struct bytes *out, const char *text)
-{
-    bytes_print(out, "-%s\r\n", text);
-}
-
-size_t resp_format_integer(char *to, long long number)
-{
-    char digits[RESP_INTEGER_SIZE];
-    size_t used = 0, size = 0;
-    unsigned long long left = number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
-    do
-        digits[used++] = (char)('0' + left % 10);
-    while (left /= 10);
-    if (number < 0)
-        to[size++] = '-';
-    while (used > 0)
-        to[size++] = digits[--used];
-    return size;
-}
-
-size_t resp_format_number(char *to, size_t size, double number)
-{
-    long long whole = number > -1e15 && number < 1e15 ? (long long)number : 0;
-    if (whole != 0 && (double)whole >= number && (double)whole <= number)
-        return resp_format_integer(to, whole);
-    return (size_t)snprintf(to, size, "%.17g", number);
-}
-
 static void write_line(struct bytes *out, char mark, long long number)
 {
-    char text[RESP_INTEGER_SIZE + 3];
-    text[0] = mark;
-    size_t size = 1 + resp_format_integer(text + 1, number);
-    text[size++] = '\r';
-    text[size++] = '\n';
-    bytes_append(out, text, size);
+    bytes_print(out, "%c%lld\r\n", mark, number);
 }
 
 void resp_write_integer(struct bytes *out, long long value)
@@ -232,11 +194,6 @@ void resp_write_bulk(struct bytes *out, const void *data, size_t length)
         memcpy(end, data, length);
     memcpy(end + length, "\r\n", 2);
     out->length += length + 2;
-}
-
-void resp_write_nil(struct bytes *out)
-{
-    bytes_append(out, "$-1\r\n", 5);
 }
 
 void resp_write_array(struct bytes *out, size_t count)

@@ -45,18 +45,9 @@ bool resp_matches_any(const char *name, const char *const *patterns);
 /* Reads a number as Redis does: without spaces, a plus sign or leading zeros. */
 bool resp_argument_integer(struct resp_argument text, long long *number);
 
-/* Writes the number in decimal, without a NUL. Returns the number of bytes. */
-#define RESP_INTEGER_SIZE 24
-size_t resp_format_integer(char *to, long long number);
-/* The same for any number, as "%.17g" does. Whole numbers are written without printf, which is faster. */
-size_t resp_format_number(char *to, size_t size, double number);
-
 void resp_write_command(struct bytes *out, size_t argc, const struct resp_argument *argv);
-void resp_write_status(struct bytes *out, const char *text);
-void resp_write_error(struct bytes *out, const char *text);
 void resp_write_integer(struct bytes *out, long long value);
 void resp_write_bulk(struct bytes *out, const void *data, size_t length);
-void resp_write_nil(struct bytes *out);
 void resp_write_array(struct bytes *out, size_t count);
 
 /* Parses the first reply in the bytes. If it is complete, *used is its length. */

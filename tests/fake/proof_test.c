@@ -156,11 +156,27 @@ static void name_master(unsigned server, unsigned epoch)
     }
 }
 
-static void attach_to_sentinels_only(void)
+/* The three name this server as the master of nearly all slots of a cluster, in which they have one each. */
+static void name_master_of_cluster(unsigned server)
+{
+    for (unsigned i = SENTINELS; i < 5; i++) {
+        char nodes[512], reply[600];
+        int size = snprintf(nodes, sizeof nodes, "m 127.0.0.1:%u@1 master - 0 0 1 connected 0-16000\n",
+                            fake_server_port(scene.node[server]));
+        for (unsigned k = SENTINELS; k < 5; k++)
+            size += snprintf(nodes + size, sizeof nodes - (size_t)size,
+                             "w%u 127.0.0.1:%u@1 %smaster - 0 0 1 connected %u\n", k, fake_server_port(scene.node[k]),
+                             k == i ? "myself," : "", 16000 + k);
+        snprintf(reply, sizeof reply, "$%d\r\n%s\r\n", size, nodes);
+        scene_add_rule(i, i + 1, &(struct fake_rule){.command = "CLUSTER NODES", .reply = reply});
+    }
+}
+
+static void attach_to(const char *scheme, const char *name)
 {
     char list[160];
-    snprintf(list, sizeof list, "sentinel://%s,%s,%s/m", fake_server_address(scene.node[SENTINELS]),
-             fake_server_address(scene.node[SENTINELS + 1]), fake_server_address(scene.node[SENTINELS + 2]));
+    snprintf(list, sizeof list, "%s%s,%s,%s%s", scheme, fake_server_address(scene.node[SENTINELS]),
+             fake_server_address(scene.node[SENTINELS + 1]), fake_server_address(scene.node[SENTINELS + 2]), name);
     for (unsigned i = OLD; i <= NEW; i++)
         fake_server_delete_key(scene.node[i], MARKER); /* of five nodes */
     ck_assert_status(redlock_attach(scene.loop, list, &scene.options, &scene.client, &answer.result), REDLOCK_OK);
@@ -171,6 +187,11 @@ static void trust(void)
 {
     scene_started(&answer, redlock_trust_async(scene.client, NULL, scene_completed, scene_cleared(&answer)));
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+}
+
+static void attach_to_sentinels_only(void)
+{
+    attach_to("sentinel://", "/m");
 }
 
 static void attach_to_sentinels(void)
@@ -274,12 +295,17 @@ TEST(promoted, sentinels_are_asked_one_after_the_other)
     }
 }
 
-/* The Sentinels are wrong: the server that they name is a replica. */
-TEST(promoted, a_named_replica_grants_nothing_and_has_a_finding)
+/* The Sentinels, or the masters of the cluster, are wrong: the server that they name is a replica, perhaps not for long. */
+TEST_ROWS(promoted, a_named_replica_grants_nothing_and_has_a_finding, 2)
 {
-    name_master(OLD, 1);
+    scene.options.prefix = "{redlock}:";
+    scene.options.marker_key = "{redlock}:marker";
+    if (_i)
+        name_master_of_cluster(OLD);
+    else
+        name_master(OLD, 1);
     fake_server_set_info(scene.node[OLD], "role", "slave");
-    attach_to_sentinels_only();
+    attach_to(_i ? "cluster://" : "sentinel://", _i ? "" : "/m");
     const struct rl_node *node = scene.client->nodes->node;
     scene_until(node->findings & REDLOCK_FINDING_REPLICA);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
@@ -287,6 +313,25 @@ TEST(promoted, a_named_replica_grants_nothing_and_has_a_finding)
     ck_assert_uint_eq(scene_count(OLD, SENT_SET), 0);
     fake_server_set_info(scene.node[OLD], "role", "master");
     scene_until(!(node->findings & REDLOCK_FINDING_REPLICA)); /* it was promoted after all */
+}
+
+/* They have accepted their next connections, too, and reply to nothing. */
+TEST(promoted, no_acquire_waits_for_two_hung_sentinels_of_three)
+{
+    scene.options.node_timeout_ms = scene.options.connect_timeout_ms = 300;
+    name_master(OLD, 1);
+    attach_to_sentinels();
+    const struct rl_node *node = scene.client->nodes->node;
+    scene_each(SENTINELS, SENTINELS + 2, fake_server_pause);
+    for (unsigned i = 0; i < 2; i++) {
+        struct rl_witness *witness = &node->witnesses->witness[i];
+        scene_until(witness->attempts.error[0] && witness->state == RL_WITNESS_ASKED);
+        rl_timer_set(&scene.client->core.timers, &witness->timer, rl_now() + HOUR * QUORUM_SECOND);
+    }
+    scene_until(node->findings & REDLOCK_FINDING_WITNESSES_SILENT);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    ck_assert_has(answer.result.node[0].text, "too few sentinels reply");
+    scene_each(SENTINELS, SENTINELS + 2, fake_server_resume);
 }
 
 /* A failover by hand: the old master is a replica before the Sentinels name the new one. */

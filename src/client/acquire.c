@@ -57,10 +57,11 @@ static void acquire_on_handed(struct rl_waiter *waiter, struct rl_round *round);
 
 /* ---------------------------------------------------------------------------------------------------------- waiting */
 
-static void acquire_stop_pause(struct rl_acquire *acquire)
+static void acquire_stop_pause(struct rl_operation *operation)
 {
+    struct rl_acquire *acquire = (struct rl_acquire *)operation;
     if (acquire->wait)
-        rl_timer_stop(&acquire->base.client->core.timers, &acquire->wait->pause);
+        rl_timer_stop(&operation->client->core.timers, &acquire->wait->pause);
 }
 
 static struct rl_queue *acquire_queue(const struct rl_acquire *acquire)
@@ -116,7 +117,7 @@ static void acquire_wait_on(struct rl_acquire *acquire)
     bool held = acquire->base.round->rules.verdict == QUORUM_LOST_HELD;
     rl_queue_tried(waiter, held, wait->pause.set ? wait->pause.due : wait->retry.deadline);
     if (rl_queue_can_be_notified(waiter))
-        acquire_stop_pause(acquire);
+        acquire_stop_pause(&acquire->base);
 }
 
 static void acquire_on_turn(struct rl_waiter *waiter)
@@ -155,7 +156,7 @@ static void acquire_on_pause_over(struct rl_timer *timer)
 
 static void acquire_leave_queue(struct rl_acquire *acquire, const struct rl_round *won)
 {
-    acquire_stop_pause(acquire);
+    acquire_stop_pause(&acquire->base);
     if (acquire->wait)
         rl_queue_leave(&acquire->wait->waiter, won, acquire->base.round);
 }
@@ -192,7 +193,7 @@ static void acquire_prepare_wait(struct rl_acquire *acquire, bool keep_waiting, 
 
 static void acquire_complete(struct rl_acquire *acquire, int status)
 {
-    acquire_stop_pause(acquire);
+    acquire_stop_pause(&acquire->base);
     rl_operation_complete(&acquire->base, status);
     acquire_leave_queue(acquire, status == REDLOCK_OK ? acquire->base.round : NULL);
 }
@@ -592,7 +593,7 @@ static void acquire_attempt(struct rl_acquire *acquire)
     operation->round = NULL;
     acquire->raising = false;
     acquire->record = 0;
-    acquire_stop_pause(acquire);
+    acquire_stop_pause(&acquire->base);
     if (!is_first && !acquire_renew_lease(acquire, &status)) {
         acquire_complete(acquire, status);
         return;
@@ -615,7 +616,7 @@ static void acquire_attempt(struct rl_acquire *acquire)
 static void acquire_stop(struct rl_operation *operation)
 {
     struct rl_acquire *acquire = (struct rl_acquire *)operation;
-    acquire_stop_pause(acquire);
+    acquire_stop_pause(&acquire->base);
     if (operation->round)
         rl_round_cancel(operation->round);
     if (acquire->raising)
@@ -665,11 +666,6 @@ static void acquire_report(struct rl_operation *operation, redlock_result *resul
     }
     acquire_count(acquire, result);
     returned->lock = acquire->lock;
-}
-
-static void acquire_drop(struct rl_operation *operation)
-{
-    acquire_stop_pause((struct rl_acquire *)operation);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- start */
@@ -759,4 +755,4 @@ const struct rl_operation_type rl_acquire = {.size = sizeof(struct rl_acquire),
                                              .stop = acquire_stop,
                                              .report = acquire_report,
                                              .changed = acquire_limit_reconnecting,
-                                             .drop = acquire_drop};
+                                             .drop = acquire_stop_pause};

@@ -21,13 +21,6 @@ static uint32_t held(const redlock_client *client)
     return count;
 }
 
-static void fill(const redlock_client *client, redlock_statistics *statistics)
-{
-    *statistics = client->core.statistics;
-    statistics->locks_held = held(client);
-    statistics->operations_pending = client->operations.count;
-}
-
 struct snapshot {
     const redlock_client *client;
     redlock_statistics *statistics;
@@ -36,7 +29,9 @@ struct snapshot {
 static int take_snapshot(void *data)
 {
     const struct snapshot *snapshot = data;
-    fill(snapshot->client, snapshot->statistics);
+    *snapshot->statistics = snapshot->client->core.statistics;
+    snapshot->statistics->locks_held = held(snapshot->client);
+    snapshot->statistics->operations_pending = snapshot->client->operations.count;
     return REDLOCK_OK;
 }
 
@@ -198,7 +193,7 @@ static int write_metrics(void *data)
     struct metrics *written = data;
     struct rl_writer *text = &written->text;
     redlock_statistics statistics;
-    fill(written->client, &statistics);
+    take_snapshot(&(struct snapshot){written->client, &statistics});
     add_operations(text, &statistics);
     add_metrics(text, &statistics);
     head(text, "acquire_seconds", "histogram", "Duration of successful acquires.");

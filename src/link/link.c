@@ -451,6 +451,10 @@ static void deliver(struct rl_link *link)
     void *reply = NULL;
     int status = REDIS_OK;
     size_t begun = 0; /* bytes of a reply that has not arrived whole: hiredis consumes the first one at once */
+    if (link->type->expects && !link->type->expects(link)) {
+        end(link, "sent a reply to no request");
+        return;
+    }
     link->delivering = true;
     while (link->context) {
         begun = hiredis->len - hiredis->pos;
@@ -474,20 +478,12 @@ static void deliver(struct rl_link *link)
     }
 }
 
-static void deliver_expected(struct rl_link *link)
-{
-    if (link->type->expects && !link->type->expects(link))
-        end(link, "sent a reply to no request");
-    else
-        deliver(link);
-}
-
 static void read_tls(struct rl_link *link)
 {
     if (redisBufferRead(&link->context->c) != REDIS_OK)
         end(link, "the connection broke: %.60s", link->context->c.errstr);
     else if (rl_link_has_more(link))
-        deliver_expected(link); /* otherwise a wake-up for nothing, or a message of TLS */
+        deliver(link); /* otherwise a wake-up for nothing, or a message of TLS */
 }
 
 /* A client has a link to each node, and thousands of clients have most of their links idle. hiredis' buffer grows to twice
@@ -506,7 +502,7 @@ static size_t read_some(struct rl_link *link, char *bytes, size_t room)
         return 0;
     }
     redisReaderFeed(link->context->c.reader, bytes, (size_t)got); /* a failure shows below */
-    deliver_expected(link);
+    deliver(link);
     return (size_t)got;
 }
 

@@ -67,20 +67,15 @@ void rl_queues_free(struct rl_locks *locks)
             destroy(locks->queues.buckets[i]);
 }
 
-/* A holder that releases the lock and acquires it again at once would overtake the waiters by a bare SET. */
-static bool is_held(const struct rl_queue *queue)
-{
-    const struct rl_text resource = rl_lease_resource(queue->lease, 0);
-    return rl_leases_find(queue->locks, resource.bytes, resource.size);
-}
-
 static void on_timer(struct rl_timer *timer)
 {
     struct rl_queue *queue = (struct rl_queue *)(void *)((char *)timer - offsetof(struct rl_queue, timer));
     const struct quorum_waiting_event woken = {.type = QUORUM_WAITING_WOKEN, .now = rl_now()};
+    const struct rl_text resource = rl_lease_resource(queue->lease, 0);
     if (queue->first)
         queue_step(queue, &woken);
-    else if (is_held(queue))
+    /* A holder that releases the lock and acquires it again at once would overtake the waiters by a bare SET. */
+    else if (rl_leases_find(queue->locks, resource.bytes, resource.size))
         rl_timer_set(&queue->locks->core->timers, timer, rl_now() + LINGER);
     else
         destroy(queue);

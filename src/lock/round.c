@@ -304,15 +304,11 @@ static bool leaves_place(const struct rl_round *round)
     return round->command == RL_COMMAND_TAKE && round->rules.verdict == QUORUM_WON;
 }
 
-/* A node that cannot set all keys of a lock again may have some. */
-static bool heals_one_key(const struct rl_round *round)
-{
-    return rl_round_heals(round) && round->lease->key_count == 1;
-}
-
 void rl_round_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
 {
-    bool absent = rl_round_is_grant(round) ? !leaves_place(round) : heals_one_key(round);
+    /* A node that cannot set all keys of a lock again may have some. */
+    bool heals_one = rl_round_heals(round) && round->lease->key_count == 1;
+    bool absent = rl_round_is_grant(round) ? !leaves_place(round) : heals_one;
     if (vote.left_nothing && absent)
         rl_lease_note_absent(round->lease, node);
     const struct quorum_event event = {.type = QUORUM_VOTED,

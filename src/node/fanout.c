@@ -14,8 +14,12 @@ void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type,
                     struct rl_request *request, bool is_undo)
 {
     assert(type->answered && type->destroy);
-    *fanout = (struct rl_fanout){
-        .sender = {is_undo ? &undos : &requests}, .type = type, .nodes = nodes, .request = request, .references = 1};
+    *fanout = (struct rl_fanout){.sender = {is_undo ? &undos : &requests},
+                                 .type = type,
+                                 .nodes = nodes,
+                                 .request = request,
+                                 .references = 1,
+                                 .stands_for = 1};
     for (unsigned i = 0; i < nodes->count; i++)
         request[i] = (struct rl_request){.sender = &fanout->sender};
 }
@@ -127,8 +131,7 @@ static bool send_kept(struct rl_request *request, struct rl_node *node)
 
 static unsigned undos_of(const struct rl_request *request)
 {
-    const struct rl_fanout *fanout = fanout_of(request);
-    return fanout->type->undos ? fanout->type->undos(fanout) : 1;
+    return fanout_of(request)->stands_for;
 }
 
 static const struct rl_request_type requests = {.answered = answered, .proven = proven};
@@ -312,13 +315,8 @@ static bool carrier_resend(struct rl_fanout *fanout, struct rl_request *request,
     return sent;
 }
 
-static unsigned carrier_undos(const struct rl_fanout *fanout)
-{
-    return ((const struct rl_carrier *)fanout)->count;
-}
-
 static const struct rl_fanout_type carrier_type = {
-    .answered = carrier_on_answer, .resend = carrier_resend, .undos = carrier_undos, .destroy = carrier_destroy};
+    .answered = carrier_on_answer, .resend = carrier_resend, .destroy = carrier_destroy};
 
 /* NULL: no memory. */
 static struct rl_carrier *carrier_create(struct rl_fanout *const *member, unsigned count, quorum_nodes to)
@@ -332,6 +330,7 @@ static struct rl_carrier *carrier_create(struct rl_fanout *const *member, unsign
     memset(carrier, 0, sizeof *carrier);
     rl_fanout_init(&carrier->fanout, &carrier_type, nodes, carrier->request, sends_undos(member[0]));
     carrier->fanout.urgent = member[0]->urgent;
+    carrier->fanout.stands_for = count;
     carrier->unsent = to;
     carrier->count = count;
     carrier->member = (struct rl_fanout **)(void *)&carrier->request[nodes->count];

@@ -24,8 +24,6 @@ struct rl_fanout_type {
     /* Sends the request again, by rl_fanout_send(): after NOSCRIPT with use_eval, with the script's text; otherwise
      * because it was kept. false: it was not sent. NULL: it is not sent again. */
     bool (*resend)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval);
-    /* How many undos one request of it stands for, if it is one. NULL: one. */
-    unsigned (*undos)(const struct rl_fanout *fanout);
     void (*destroy)(struct rl_fanout *fanout); /* without references */
 };
 
@@ -36,6 +34,7 @@ struct rl_fanout {
     struct rl_nodes *nodes;
     struct rl_request *request; /* one per node */
     unsigned references;        /* the owner's, and one per request in flight or kept */
+    unsigned stands_for;        /* how many requests one of its requests stands for: more than one in a carrier */
     bool grants;                /* the nodes must prove their grants: see attest.h */
     bool plain;                 /* OK in reply is a grant; nil, if it */
     bool gets;                  /* is sent as SET with GET */

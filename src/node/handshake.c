@@ -209,16 +209,6 @@ static void go_on(struct rl_node *node, enum rl_guard_outcome outcome)
         finish(node);
 }
 
-/* Returns whether the connection is still of use. */
-static bool take_step(struct rl_node *node, unsigned step, const struct rl_request *request,
-                      const struct rl_answer *answer)
-{
-    if (step <= RL_STEP_SERVER)
-        take(node, step, answer->reply);
-    return step < RL_STEP_SERVER ||
-           rl_guard_take_fact(node, (enum rl_handshake_step)step, answer->reply, request->sent, answer->now);
-}
-
 static void step_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = answer->node;
@@ -251,8 +241,11 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
             rl_node_break(node, true, "handshake: %.80s", refusal);
         return;
     }
-    if (!take_step(node, step, request, answer))
-        return;
+    if (step <= RL_STEP_SERVER)
+        take(node, step, answer->reply);
+    if (step >= RL_STEP_SERVER &&
+        !rl_guard_take_fact(node, (enum rl_handshake_step)step, answer->reply, request->sent, answer->now))
+        return; /* the connection has ended */
     if (--node->handshake.steps_left == 0)
         go_on(node, rl_guard_judge_facts(node));
 }

@@ -8,9 +8,9 @@
  *
  * Two clients never hold the lock at once, because of four rules. Each can be turned off, and then they do:
  * FROM_OFFER  B counts its validity from the time of its offer, not from the message (quorum/round.c, handed)
- * WHOLE       a withdrawn offer is over: B counts no message of it for a later one (src/lock/handover.c, rl_handover_withdraw)
+ * WHOLE       a withdrawn offer is over: B counts no message of it for a later one (src/lock/queue.c, handover_withdraw)
  * NEW_TTL     the key gets the ttl of the offer, not what was left of A's (src/node/scripts/include/handing.lua, give)
- * PROOF       a message counts only with proof that the node had not lost data (src/lock/handover.c, counts)
+ * PROOF       a message counts only with proof that the node had not lost data (src/lock/queue.c, handover_counts)
  */
 #include "common.pml"
 #ifndef FROM_OFFER

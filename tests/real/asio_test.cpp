@@ -108,30 +108,6 @@ TEST(asio, failures_are_error_codes)
     ck_assert(details.status() == status::held && details.nodes == cluster_size(cluster));
 }
 
-TEST(asio, a_lock_is_extended_queried_and_downgraded)
-{
-    asio::io_context context;
-    redlock::async_client client = open_client(context);
-    redlock::lock held = client.acquire(key, 5s);
-    unsigned called = 0;
-    client.async_extend(held, patient().ttl + 10s, [&](net_error failure) {
-        ck_assert(status_of(failure) == status::ok);
-        ck_assert(held.validity() > patient().ttl);
-        called++;
-        client.async_query(key, 20s, [&](net_error failed, redlock::state state) {
-            ck_assert(status_of(failed) == status::ok);
-            ck_assert(state.locked && state.held_by_me && state.remaining() > patient().ttl);
-            called++;
-            client.async_downgrade(held, [&](net_error downgrading) {
-                ck_assert(status_of(downgrading) == status::ok);
-                called++;
-            });
-        });
-    });
-    context.run();
-    ck_assert_uint_eq(called, 3);
-}
-
 TEST(asio, futures_and_many_threads)
 {
     constexpr int threads = 4, each = 25;
@@ -388,8 +364,11 @@ static asio::awaitable<void> use(redlock::async_client &client, unsigned &steps)
         ck_assert(error.code() == status::invalid);
         steps++;
     }
-    co_await client.async_extend(lock, 0ms, asio::use_awaitable);
-    ck_assert((co_await client.async_query(key, asio::use_awaitable)).held_by_me);
+    co_await client.async_extend(lock, patient().ttl + 10s, asio::use_awaitable);
+    ck_assert(lock.validity() > patient().ttl);
+    const redlock::state state = co_await client.async_query(key, 20s, asio::use_awaitable);
+    ck_assert(state.locked && state.held_by_me && state.remaining() > patient().ttl);
+    co_await client.async_downgrade(lock, asio::use_awaitable);
     co_await client.async_release(std::move(lock), asio::use_awaitable);
     steps++;
 }

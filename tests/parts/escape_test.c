@@ -26,19 +26,15 @@ static const struct {
 
 TEST_CASE(escape, NULL, NULL);
 
-TEST_ROWS(escape, bytes_and_tokens_are_shown_and_read_back, ROWS(shown))
+/* That they are read back is checked for every sequence, below. */
+TEST_ROWS(escape, bytes_are_shown_as_text_and_as_token, ROWS(shown))
 {
-    char text[64], token[REDLOCK_TOKEN_TEXT_SIZE], bytes[REDLOCK_TOKEN_MAX];
-    size_t size = shown[_i].size, read;
-    ck_assert_uint_eq(redlock_escape(shown[_i].bytes, size, text, sizeof text), strlen(shown[_i].text) + 1);
+    char text[64], token[REDLOCK_TOKEN_TEXT_SIZE];
+    size_t size = strlen(shown[_i].text) + 1;
+    ck_assert_uint_eq(redlock_escape(shown[_i].bytes, shown[_i].size, text, sizeof text), size);
     ck_assert_str_eq(text, shown[_i].text);
-    ck_assert_uint_eq(redlock_unescape(text, bytes, sizeof bytes), size);
-    ck_assert_mem_eq(bytes, shown[_i].bytes, size);
-    rl_token_show(shown[_i].bytes, size, token);
+    rl_token_show(shown[_i].bytes, shown[_i].size, token);
     ck_assert_str_eq(token, shown[_i].token ? shown[_i].token : shown[_i].text);
-    ck_assert_int_eq(rl_token_read(token, bytes, &read, NULL), REDLOCK_OK);
-    ck_assert_uint_eq(read, size);
-    ck_assert_mem_eq(bytes, shown[_i].bytes, size);
 }
 
 /* All sequences of four bytes from an alphabet of bytes with a meaning in either direction. */
@@ -131,26 +127,17 @@ TEST(escape, no_more_is_written_than_fits)
     ck_assert_uint_eq(redlock_unescape(NULL, text, sizeof text), 0);
 }
 
-static char long_token[REDLOCK_TOKEN_MAX + 2];
-
-static const struct {
-    const char *text;
-    const char *words;
-} no_tokens[] = {
-    {NULL, "the token is NULL"},
-    {"", "the token is empty"},
-    {"(shared)", "the token is a remark"},
-    {long_token, "the token is longer than 128 bytes"},
-};
-
-TEST_ROWS(escape, malformed_token_is_refused_with_the_reason, ROWS(no_tokens))
+TEST(escape, malformed_token_is_refused_with_the_reason)
 {
-    redlock_result result;
-    char bytes[REDLOCK_TOKEN_MAX];
-    size_t size;
-    memset(long_token, 'x', REDLOCK_TOKEN_MAX + 1);
-    ck_assert_int_eq(rl_token_read(no_tokens[_i].text, bytes, &size, &result), REDLOCK_INVALID);
-    ck_assert_msg(strstr(result.text, no_tokens[_i].words), "%s", result.text);
+    static const char *const words[] = {"is NULL", "is empty", "is a remark", "is longer than 128 bytes"};
+    char bytes[REDLOCK_TOKEN_MAX], longer[REDLOCK_TOKEN_MAX + 2] = {0};
+    const char *const tokens[] = {NULL, "", "(shared)", memset(longer, 'x', REDLOCK_TOKEN_MAX + 1)};
+    for (int i = 0; i < ROWS(words); i++) {
+        redlock_result result;
+        size_t size;
+        ck_assert_int_eq(rl_token_read(tokens[i], bytes, &size, &result), REDLOCK_INVALID);
+        ck_assert_msg(strstr(result.text, words[i]), "%s", result.text);
+    }
 }
 
 TEST(escape, empty_and_longest_tokens_are_read_back)

@@ -23,9 +23,7 @@ static void five_nodes(void)
     snprintf(ahead, sizeof ahead, "%lld", ((long long)time(NULL) + HOUR_S) * 1000000);
     for (unsigned i = 0; i < NODES; i++)
         fake_server_set_key(scene.node[i], "stock" RL_FENCE_SUFFIX, ahead, -1);
-    fenced = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
-    fenced.fence = 1;
-    fenced.no_renewal = 1;
+    fenced = *SCENE_WITH(.fence = 1, .no_renewal = 1);
 }
 
 static const struct fake_rule rules[] = {
@@ -46,14 +44,6 @@ static void let(unsigned count, enum raise raise)
     }
 }
 
-static unsigned showing(void)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < NODES; i++)
-        count += scene_has_key(i, "stock");
-    return count;
-}
-
 /* Turns the loop until the rules of the last nodes, from this one on, have been applied. */
 static void wait_for_raise(unsigned first)
 {
@@ -69,7 +59,7 @@ static void assert_fails(int status)
     ck_assert_uint_eq(answer.result.fence, 0);
     ck_assert_int_eq(answer.result.validity_ms, 0);
     fake_server_release(scene.node[0]); /* of the grant that it may have held back */
-    scene_until(showing() == 0);
+    scene_wait_for_no_key(0, NODES, "stock");
 }
 
 SCENE_CASE(raise, five_nodes);
@@ -153,7 +143,7 @@ TEST(raise, acquire_that_is_cancelled_during_the_raise_leaves_nothing)
     fenced.cancellation = scene_cancellation();
     scene_start_acquire(&answer, "stock", &fenced);
     wait_for_raise(0);
-    ck_assert_uint_eq(showing(), NODES);
+    scene_assert_key(0, NODES, "stock", true);
     redlock_cancel(scene.cancellation);
     assert_fails(REDLOCK_CANCELLED);
 }

@@ -3,7 +3,7 @@
  * every function. The library must not crash or leak, every operation must end with NO_MEMORY or as if the allocation had
  * succeeded, and no key may be left.
  */
-#include "fake/scene.h"
+#include "fake/calls.h"
 
 #include "src/client/client.h"
 #include "support/file.h"
@@ -58,92 +58,82 @@ static bool end_life(size_t k)
 }
 
 static struct answer answer;
+static struct scene_events events;
 
 /* A failure breaks one connection. On a busy machine another may not be there yet: two of three nodes are out of reach. */
 static bool is_fine(int status, int expected)
 {
     bool failed = test_allocator_failures(allocator) > 0;
     return status == expected || (failed && status == REDLOCK_NO_MEMORY) ||
-           (failed && status == REDLOCK_NO_QUORUM && answer.result.unreachable > 1);
+           (failed && status == REDLOCK_NO_QUORUM && call.answer.result.unreachable > 1);
 }
 
-#define ck_assert_fine(status, expected)                                                                               \
-    do {                                                                                                               \
-        int status_ = (status);                                                                                        \
-        ck_assert_msg(is_fine(status_, expected), "%s instead of %s or REDLOCK_NO_MEMORY: %s",                         \
-                      redlock_status_name(status_), redlock_status_name(expected),                                     \
-                      redlock_result_text(&answer.result));                                                            \
-    } while (0)
+static void assert_fine(const char *what, int status, int expected)
+{
+    ck_assert_msg(is_fine(status, expected), "%s: %s instead of %s or REDLOCK_NO_MEMORY: %s", what,
+                  redlock_status_name(status), redlock_status_name(expected), redlock_result_text(&call.answer.result));
+}
 
 /* --- Every function --- */
 
 /* The status of the call itself, or else of its callback. */
-static int finish(int called)
+static int run(unsigned number, int expected)
 {
-    if (called != REDLOCK_OK)
-        return called;
-    scene.started++;
-    return scene_wait(&answer);
-}
-
-static struct scene_events events;
-
-static int acquire(const char *resource, int64_t wait_ms, redlock_lock **lock)
-{
-    const redlock_acquire_options *options =
-        SCENE_WITH(.wait_ms = wait_ms, .event = scene_note_event, .event_arg = &events);
-    int status = finish(redlock_acquire_async(scene.client, resource, options, scene_acquired, scene_cleared(&answer)));
-    *lock = status == REDLOCK_OK ? answer.lock : NULL;
+    scene_cleared(&call.answer);
+    int status = call_start(number, ATTACHED);
+    if (status == REDLOCK_OK) {
+        scene.started++;
+        status = scene_wait(&call.answer);
+    }
+    assert_fine(call_name(number), status, expected);
     return status;
 }
 
-static void use_lock(redlock_lock *lock)
+static bool acquire(const char *resource, int64_t wait_ms, int expected)
 {
-    ck_assert_fine(finish(redlock_extend_async(lock, 0, NULL, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
-    ck_assert_fine(finish(redlock_query_async(scene.client, "stock", 0, NULL, scene_queried, scene_cleared(&answer))),
-                   REDLOCK_OK);
+    call.resource = resource;
+    call.acquire = *SCENE_WITH(.wait_ms = wait_ms, .event = scene_note_event, .event_arg = &events);
+    bool acquired = run(CALL_ACQUIRE, expected) == REDLOCK_OK;
+    call.lock = call.answer.lock;
+    return acquired;
+}
+
+static void use_lock(void)
+{
+    run(CALL_EXTEND, REDLOCK_OK);
+    run(CALL_QUERY, REDLOCK_OK);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_fine(finish(redlock_downgrade_async(lock, NULL, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
-    ck_assert_fine(finish(redlock_release_async(&lock, NULL, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
-    ck_assert_ptr_null(lock);
+    run(CALL_DOWNGRADE, REDLOCK_OK);
+    run(CALL_RELEASE, REDLOCK_OK);
+    ck_assert_ptr_null(call.lock);
     scene_until(!redlock_held_by_me(scene.client, "stock", 0)); /* released, with or without a callback */
 }
 
 static void use_client(void)
 {
-    redlock_lock *lock;
     redlock_cancellation *cancellation = NULL;
-    ck_assert_fine(finish(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_completed, scene_cleared(&answer))),
-                   REDLOCK_OK);
-    ck_assert_fine(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    call_begin();
+    call.acquire.wait_ms = REDLOCK_FOREVER;
+    run(CALL_READY, REDLOCK_OK);
+    assert_fine("cancellation", redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
     redlock_cancellation_destroy(&cancellation);
-    ck_assert_fine(acquire("stock", SCENE_SOON_MS, &lock), REDLOCK_OK);
-    if (lock)
-        use_lock(lock);
-    ck_assert_fine(acquire("held", 15, &lock), REDLOCK_TIMED_OUT);
-    ck_assert_fine(acquire("left to close", 0, &lock), REDLOCK_OK);
-}
-
-static int adopt(const char *resource)
-{
-    return finish(
-        redlock_adopt_async(scene.client, resource, NULL, SCENE_OTHER, scene_acquired, scene_cleared(&answer)));
+    if (acquire("stock", SCENE_SOON_MS, REDLOCK_OK))
+        use_lock();
+    acquire("held", 15, REDLOCK_TIMED_OUT);
+    acquire("left to close", 0, REDLOCK_OK);
 }
 
 static void use_tokens(void)
 {
-    ck_assert_fine(adopt("gone"), REDLOCK_LOST);
-    ck_assert_fine(finish(redlock_release_token_async(scene.client, "gone", 0, SCENE_OTHER, NULL, scene_completed,
-                                                      scene_cleared(&answer))),
-                   REDLOCK_LOST);
+    call.resource = "gone";
+    call.acquire = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    run(CALL_ADOPT, REDLOCK_LOST);
+    run(CALL_RELEASE_TOKEN, REDLOCK_LOST);
     scene_hold_on(0, scene.nodes, "adopted");
-    int status = adopt("adopted");
-    ck_assert_fine(status, REDLOCK_OK);
-    if (status != REDLOCK_OK)
+    call.resource = "adopted";
+    if (run(CALL_ADOPT, REDLOCK_OK) != REDLOCK_OK)
         scene_let_go_on(0, scene.nodes, "adopted");
-    ck_assert_fine(
-        finish(redlock_inspect_async(scene.client, "stock", 0, NULL, scene_completed, scene_cleared(&answer))),
-        REDLOCK_OK);
+    run(CALL_INSPECT, REDLOCK_OK);
 }
 
 static int create(bool own_thread)
@@ -160,13 +150,12 @@ static bool live(bool own_thread, enum mode mode, size_t k)
     begin_life(mode, k);
     scene_hold_on(0, 2, "held");
     int status = create(own_thread);
-    ck_assert_fine(status, REDLOCK_OK);
+    assert_fine("create", status, REDLOCK_OK);
     if (status == REDLOCK_OK) {
         use_client();
         use_tokens();
         test_allocator_fail_at(allocator, 0);
-        ck_assert_status(finish(redlock_close_async(&scene.client, NULL, scene_completed, scene_cleared(&answer))),
-                         REDLOCK_OK);
+        ck_assert_status(run(CALL_CLOSE, REDLOCK_OK), REDLOCK_OK);
     }
     scene.connected = NULL;
     return end_life(k);
@@ -264,14 +253,12 @@ static void is_lost(const char *name)
 
 static void is_asked_about(const char *name)
 {
-    scene_start_query(&answer, name);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_status(
-        finish(redlock_inspect_async(scene.client, name, 0, NULL, scene_completed, scene_cleared(&answer))),
-        REDLOCK_OK);
-    scene_start_release_token(&answer, name, SCENE_OTHER);
-    ck_assert_status(scene_wait(&answer), REDLOCK_LOST);
-    ck_assert_status(adopt(name), REDLOCK_LOST);
+    call_begin();
+    call.resource = name;
+    run(CALL_QUERY, REDLOCK_OK);
+    run(CALL_INSPECT, REDLOCK_OK);
+    run(CALL_RELEASE_TOKEN, REDLOCK_LOST);
+    run(CALL_ADOPT, REDLOCK_LOST);
 }
 
 static void (*const works[])(const char *) = {is_exclusive,          is_shared,    is_permit, is_watched,

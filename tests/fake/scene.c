@@ -665,6 +665,12 @@ void scene_assert_key(unsigned first, unsigned end, const char *key, bool is_the
         ck_assert_msg(scene_has_key(i, key) == is_there, "node %u: the key is %s", i, is_there ? "missing" : "there");
 }
 
+void scene_wait_for_no_key(unsigned first, unsigned end, const char *key)
+{
+    for (unsigned i = first; i < end; i++)
+        scene_until_or(!scene_has_key(i, key), "node %u still has %s", i, key);
+}
+
 void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsigned count)
 {
     for (unsigned i = first; i < end; i++)

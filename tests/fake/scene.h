@@ -248,6 +248,7 @@ void scene_cut_off(unsigned first, unsigned end);
  * ones. Returns when the client has noticed. */
 void scene_lose(unsigned first, unsigned end);
 void scene_assert_key(unsigned first, unsigned end, const char *key, bool is_there);
+void scene_wait_for_no_key(unsigned first, unsigned end, const char *key);
 void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsigned count);
 
 void scene_call_waiters(unsigned node, const char *key); /* notifies the waiters as a release does */

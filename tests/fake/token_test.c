@@ -10,8 +10,7 @@ static redlock_acquire_options all;
 static void five_nodes(void)
 {
     scene_begin(5);
-    all = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
-    all.all_answers = 1;
+    all = *SCENE_WITH(.all_answers = 1);
 }
 
 static void attached_nodes(void)

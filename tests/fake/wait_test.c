@@ -708,14 +708,6 @@ static void let_go_of(const char *name)
         scene_call_waiters(i, name);
 }
 
-static bool no_node_has(const char *key)
-{
-    bool has = false;
-    for (unsigned i = 0; i < scene.nodes; i++)
-        has = has || scene_has_key(i, key);
-    return !has;
-}
-
 TEST_ROWS(any, the_first_that_is_free_ends_the_wait, 2)
 {
     const char *freed = _i ? "one" : "two";
@@ -733,7 +725,7 @@ TEST_ROWS(any, the_first_that_is_free_ends_the_wait, 2)
     ck_assert_uint_eq(redlock_lock_resources(answer.lock), 1);
     ck_assert_int_gt(answer.result.validity_ms, 0);
     ck_assert_uint_ge(answer.result.granted, 3);
-    scene_until(no_node_has(_i ? "two:redlock:queue" : "one:redlock:queue"));
+    scene_wait_for_no_key(0, 5, _i ? "two:redlock:queue" : "one:redlock:queue");
     ck_assert_uint_eq(events.count, 0);
     static struct answer closed;
     ck_assert_status(scene_close(&closed), REDLOCK_OK);
@@ -752,7 +744,7 @@ TEST(any, a_second_lock_is_given_up)
     scene_calm(0, 5);
     assert_acquired();
     bool is_one = strcmp(redlock_lock_resource(answer.lock, NULL), "one") == 0;
-    scene_until(no_node_has(is_one ? "two" : "one"));
+    scene_wait_for_no_key(0, 5, is_one ? "two" : "one");
     scene_assert_key(0, 3, is_one ? "one" : "two", true);
     ck_assert_uint_eq(scene_statistics().acquires[0], 2);
     ck_assert_uint_eq(scene_statistics().locks_held, 1);
@@ -778,7 +770,8 @@ TEST_ROWS(any, a_wait_that_ends_without_a_lock_leaves_nothing, BY_CLOSE + 1)
     ck_assert_ptr_null(answer.lock);
     scene_let_go_on(0, 3, "one");
     scene_let_go_on(0, 3, "two");
-    scene_until(no_node_has("one:redlock:queue") && no_node_has("two:redlock:queue"));
+    scene_wait_for_no_key(0, 5, "one:redlock:queue");
+    scene_wait_for_no_key(0, 5, "two:redlock:queue");
 }
 
 TEST(any, what_can_never_be_granted_ends_the_wait_for_the_others)
@@ -791,7 +784,7 @@ TEST(any, what_can_never_be_granted_ends_the_wait_for_the_others)
     start_any();
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "' shared; release that first");
-    scene_until(no_node_has("two"));
+    scene_wait_for_no_key(0, 5, "two");
     scene.client->core.options.operations_max = 2; /* itself, and one more */
     start_any();
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);

@@ -222,19 +222,22 @@ TEST_ROWS(operations, a_thread_that_dispatches_is_alone, 2)
 }
 
 static pthread_t called_on;
+static bool starts_query;
 
 static void end_thread(redlock_client *called, const redlock_result *ended, void *arg)
 {
     ck_assert_ptr_eq(called, scene.connected);
     called_on = pthread_self();
     scene_completed(called, ended, arg);
-    scene_start_query(&other, "stock");
+    if (starts_query)
+        scene_start_query(&other, "stock");
     pthread_exit(NULL);
 }
 
-/* The first callback ends its thread: the others, and the call that it has started, are not lost. */
-TEST(operations, callbacks_run_on_the_thread_that_dispatches_and_may_end_it)
+/* The first callback ends its thread: the others, and the call that it may have started, are not lost. */
+TEST_ROWS(operations, callbacks_run_on_the_thread_that_dispatches_and_may_end_it, 2)
 {
+    starts_query = _i;
     ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
     ask_many(end_thread);
     pthread_t thread = scene_thread(dispatch_once, NULL);
@@ -244,7 +247,8 @@ TEST(operations, callbacks_run_on_the_thread_that_dispatches_and_may_end_it)
     wait_for_completions();
     assert_ends(&many[MANY - 1], REDLOCK_OK);
     ck_assert_uint_eq(completed_of_many(), MANY);
-    assert_ends(&other, REDLOCK_OK);
+    if (starts_query)
+        assert_ends(&other, REDLOCK_OK);
 }
 
 /* --- Cancellation, close --- */

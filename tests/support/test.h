@@ -18,7 +18,7 @@
  * on later ones, the first row alone runs.
  *
  * With TEST_ONLY=NAME in the environment the program runs this test alone, and with TEST_ROW=N beside it this row alone,
- * from 0; if TEST_ONLY is empty, the program prints the names of its tests and runs none.
+ * from 0; if TEST_ONLY is empty, the program prints the names of its tests, or of those in CK_RUN_CASE, and runs none.
  */
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
@@ -74,10 +74,10 @@ static inline void test_register(struct test *test)
 static inline Suite *registered_suite(const char *name)
 {
     Suite *suite = suite_create(name);
-    const char *only = getenv("TEST_ONLY"), *row = only ? getenv("TEST_ROW") : NULL;
+    const char *only = getenv("TEST_ONLY"), *row = only ? getenv("TEST_ROW") : NULL, *of_case = getenv("CK_RUN_CASE");
     for (struct test *test = registered_tests; test; test = test->next) {
         struct test_case *of = test->of;
-        if (only && !*only)
+        if (only && !*only && (!of_case || strcmp(of_case, of->name) == 0))
             printf("test %s\n", test->test.name);
         if (only && strcmp(only, test->test.name) != 0)
             continue;

@@ -225,7 +225,7 @@ static void usage(FILE *to)
 {
     fprintf(to,
             "usage: sim [--seed N] [--operations N] [--boundary] [--terse] [--beyond CLASS] [--without FAULT,...] "
-            "[--history FILE]\n"
+            "[--history FILE] [--commands FILE] [--identity RUN_ID+REPLID]\n"
             "       sim --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...] [--history FILE]\n");
 }
 
@@ -267,15 +267,24 @@ static int open_history(const char *path)
     return file < 0 ? fail("file that can be written", path) : file;
 }
 
+static FILE *open_commands(const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        fail("file that can be written", path);
+    return file;
+}
+
 static void read_arguments(struct choice *choice, int count, char **arguments)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},    {"operations", required_argument, NULL, 'o'},
-        {"world", required_argument, NULL, 'w'},   {"trace", no_argument, NULL, 't'},
-        {"beyond", required_argument, NULL, 'b'},  {"boundary", no_argument, NULL, 'B'},
-        {"without", required_argument, NULL, 'x'}, {"clients", required_argument, NULL, 'c'},
-        {"terse", no_argument, NULL, 'T'},         {"history", required_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+        {"seed", required_argument, NULL, 's'},     {"operations", required_argument, NULL, 'o'},
+        {"world", required_argument, NULL, 'w'},    {"trace", no_argument, NULL, 't'},
+        {"beyond", required_argument, NULL, 'b'},   {"boundary", no_argument, NULL, 'B'},
+        {"without", required_argument, NULL, 'x'},  {"clients", required_argument, NULL, 'c'},
+        {"terse", no_argument, NULL, 'T'},          {"history", required_argument, NULL, 'H'},
+        {"commands", required_argument, NULL, 'C'}, {"identity", required_argument, NULL, 'I'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
         if (option == 's' || option == 'w')
             choice->seed = number(optarg);
@@ -288,6 +297,10 @@ static void read_arguments(struct choice *choice, int count, char **arguments)
             choice->terse = true;
         else if (option == 'H')
             sim_history = open_history(optarg);
+        else if (option == 'C')
+            sim_commands = open_commands(optarg);
+        else if (option == 'I')
+            sim_identity = strlen(optarg) == 80 ? optarg : (fail("run_id and master_replid", optarg), NULL);
         else if (option == 'B')
             choice->boundary = true;
         else if (option == 'b')

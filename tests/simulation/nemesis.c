@@ -10,6 +10,8 @@ const char *const sim_fault_names[SIM_FAULTS] = {
     "cancel", "slow",      "drift", "partial", "flush",   "failover", "swap",     "evict", "foreign", "jump",  "elect"};
 const char *const sim_beyond_names[SIM_BEYONDS] = {"within", "rate", "jump", "stop", "unguarded", "max-ttl"};
 
+const char *sim_identity;
+
 static struct sim_random *stream(enum sim_fault fault)
 {
     return &sim_world->fault_streams[fault];
@@ -46,6 +48,10 @@ static void name_run(struct sim_node *node)
 {
     draw_id(node->server.run_id);
     draw_id(node->server.replid);
+    if (!sim_identity || node->index)
+        return;
+    memcpy(node->server.run_id, sim_identity, 40);
+    memcpy(node->server.replid, sim_identity + 40, 40);
 }
 
 /* ------------------------------------------------------------------------------------------------------ connections */
@@ -240,6 +246,8 @@ static void flush(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
     SIM_TRACE(sim_node_name(node), "is flushed");
+    if (node->index == 0)
+        sim_commands_add(0, 0, NULL);
     sim_keyspace_clear(&node->server.keys);
     sim_node_forgets(node);
 }

@@ -171,6 +171,25 @@ static void trace_command(const struct sim_link *link, size_t count, const struc
     sim_trace(sim_node_name(link->node), "client %u: %s-> %s", link->process->index + 1, text, said);
 }
 
+FILE *sim_commands;
+
+void sim_commands_add(int64_t microseconds, size_t count, const struct resp_argument *words)
+{
+    struct bytes record = {0};
+    char time[24];
+    if (!sim_commands)
+        return;
+    snprintf(time, sizeof time, "%lld", (long long)microseconds);
+    struct resp_argument all[256] = {resp_argument_of(time)};
+    assert(count < sizeof all / sizeof *all);
+    for (size_t i = 0; i < count; i++)
+        all[i + 1] = words[i];
+    resp_write_command(&record, count + 1, all);
+    if (fwrite(record.data, record.length, 1, sim_commands) != 1)
+        fixture_fail("cannot write the commands");
+    bytes_free(&record);
+}
+
 enum { TOKEN_DIGITS = 40 };
 
 static bool is_script(const struct resp_argument *words)
@@ -237,6 +256,8 @@ static void execute_one(struct sim_link *link, size_t count, struct resp_argumen
             trace_command(link, count, words, answer);
         return;
     }
+    if (node->index == 0)
+        sim_commands_add(sim_node_clock(node), count, words);
     struct resp_argument undone = note_tokens(link, count, words);
     sim_server_execute(&node->server, &link->session, count, words, sim_node_clock(node), &node->reply);
     sim_world->totals->commands++;

@@ -389,6 +389,7 @@ static void begin(uint64_t seed, const struct sim_config *config, bool tracing, 
     sim_script_errors = 0;
     sim_descriptors_reset();
     sim_nemesis_start();
+    sim_commands_add(0, 0, NULL);
     for (unsigned i = 0; i < config->processes; i++) {
         world->processes[i].index = i;
         world->processes[i].entropy = sim_random_stream(seed, 1000 + i);

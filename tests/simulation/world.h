@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "clock.h"
 #include "quorum/time.h"
@@ -436,6 +437,12 @@ const char *sim_node_name(const struct sim_node *node);
 
 /* The history that worlds are recorded in, by true time; -1: none. */
 extern int sim_history;
+
+/* The commands that node 1 executes are recorded for model_test.c, as RESP: a time in microseconds, then the words. In a
+ * new world it has no keys, and the first record is empty. NULL: no record. */
+extern FILE *sim_commands;
+extern const char *sim_identity; /* its run_id and master_replid, which then do not change; NULL: drawn */
+void sim_commands_add(int64_t microseconds, size_t count, const struct resp_argument *words);
 
 /* Prints one line about an event if the world is traced. */
 void sim_trace(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));

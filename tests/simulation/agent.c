@@ -67,7 +67,6 @@ static struct sim_operation *begin(struct sim_process *process, struct sim_slot 
     process->under_way++;
     if (kind == SIM_ACQUIRE)
         sim_check_waits(process);
-    sim_check_bound(operation);
     process->in_call = true;
     return operation;
 }
@@ -295,7 +294,7 @@ static void take(struct sim_slot *slot, redlock_lock *lock)
     slot->holding.lock = lock;
     slot->holding.since = sim_world->now + slot->process->lag;
     slot->holding.lost_told = false;
-    slot->holding.told_end = 0;
+    slot->holding.told_end = slot->holding.promised = 0;
     slot->holding.told_failure = false;
     slot->holding.fence = redlock_lock_fence(lock);
 }
@@ -381,7 +380,6 @@ static void name_others(const struct sim_holding *holding, redlock_name *names, 
 static void start(struct sim_slot *slot, const redlock_acquire_options *options)
 {
     struct sim_process *process = slot->process;
-    sim_check_acquiring(slot);
     struct sim_operation *operation = begin(process, slot, SIM_ACQUIRE, bound(process, options->wait_ms));
     slot->state = SIM_ACQUIRING;
     slot->wake = QUORUM_NEVER;
@@ -531,6 +529,9 @@ static void close_client(struct sim_process *process)
     SIM_TRACE(sim_client_name(process), "is being closed");
     sim_check_count(process); /* its statistics end with the client */
     struct sim_operation *operation = begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
+    for (unsigned i = 0; i < sim_world->config.slots; i++)
+        if (process->slots[i].holding.lock)
+            sim_check_record(&process->slots[i], HISTORY_RELEASE);
     process->closing = true;
     process->ending = process->client;
     called(operation, redlock_close_async(&process->client, NULL, closed, operation));

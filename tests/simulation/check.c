@@ -1,4 +1,8 @@
-/* The guarantees, by name. They are checked after every step. */
+/*
+ * The guarantees, by name. Each world keeps a history of its locks by true time, which the checker of tests/torture judges
+ * when the world ends: exclusion, fencing and late reports of a loss. What no client could see is checked here, after every
+ * step.
+ */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +36,6 @@ const char *const sim_situation_names[SIM_SITUATIONS] = {"renewals",
 
 int sim_history = -1;
 
-/* A process on an idle machine must act within this time. */
-#define PROMPT (10 * QUORUM_MILLISECOND)
-
 void sim_violate(enum sim_invariant invariant, const char *format, ...)
 {
     struct sim_violation *violation = &sim_world->violation;
@@ -55,20 +56,26 @@ void sim_violate(enum sim_invariant invariant, const char *format, ...)
     memcpy(violation->text, text, sizeof text);
 }
 
-/* One line for each resource. Permits of a semaphore are not recorded: the judge has no counts. */
+/* One line for each resource. Numbers are in microseconds. */
 static void record_number(const struct sim_slot *slot, enum history_event event, quorum_time at, int64_t number)
 {
     const struct sim_process *process = slot->process;
+    const struct sim_holding *holding = &slot->holding;
     struct history_line line = {.time = at, .event = event, .number = number};
     unsigned long long world = sim_world->totals->worlds + 1;
-    if (sim_history < 0 || !slot->holding.recorded)
+    if (!holding->recorded)
         return;
-    snprintf(line.who, sizeof line.who, "%llu.%u.%u", world, process->index + 1, process->life);
-    snprintf(line.text, sizeof line.text, "%s", slot->holding.shared ? "shared" : "-");
-    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++) {
-        line.hold = slot->holding.recorded * SIM_RESOURCES_MAX + i;
+    snprintf(line.who, sizeof line.who, "%llu-%u-%u", world, process->index + 1, process->life);
+    snprintf(line.text, sizeof line.text, "%s", holding->shared ? "shared" : "-");
+    if (holding->permits)
+        snprintf(line.text, sizeof line.text, "%u/%u", holding->permits, sim_world->config.permits);
+    for (unsigned i = 0; i < SIM_NAMES; i++) {
+        line.hold = holding->recorded * SIM_NAMES + i;
         snprintf(line.resource, sizeof line.resource, "%llu.%s", world, sim_resource_name(i));
-        if (sim_is_on(&slot->holding, i) && !history_write(sim_history, &line))
+        if (!sim_is_on(holding, i))
+            continue;
+        check_add(sim_world->check, &line);
+        if (sim_history >= 0 && !history_write(sim_history, &line))
             fixture_fail("cannot write the history");
     }
 }
@@ -78,21 +85,28 @@ void sim_check_record(const struct sim_slot *slot, enum history_event event)
     record_number(slot, event, sim_world->now + slot->process->lag, 0);
 }
 
-/* What the validity query would return, in true time. */
-static void record_validity(const struct sim_slot *slot, enum history_event event)
+/* The process does not run from now on. */
+void sim_check_stalled(const struct sim_process *process, quorum_time until)
 {
-    quorum_time at = sim_world->now + slot->process->lag;
-    quorum_time end = sim_clock_when(&slot->process->clock, sim_holding_end(&slot->holding), at);
-    if (end != QUORUM_NEVER && end > at)
-        record_number(slot, event, at, (int64_t)((end - at) / QUORUM_MILLISECOND));
+    struct history_line line = {.time = until, .event = HISTORY_STALL};
+    line.number = (int64_t)((until - sim_world->now) / QUORUM_MILLISECOND + 1);
+    snprintf(line.who, sizeof line.who, "%llu-%u-%u", sim_world->totals->worlds + 1, process->index + 1, process->life);
+    check_add(sim_world->check, &line);
 }
 
-/* From now on the lock is held in this mode. */
-void sim_check_record_hold(struct sim_slot *slot, quorum_time started)
+static void judge(void *arg, enum check_promise which, uint64_t time, const char *text)
 {
-    slot->holding.recorded = ++sim_world->recorded;
-    record_number(slot, HISTORY_START, started, 0);
-    record_validity(slot, HISTORY_HELD);
+    static const enum sim_invariant invariants[CHECK_PROMISES] = {SIM_EXCLUSION, SIM_FENCING, SIM_TOLD, SIM_BOUNDED,
+                                                                  SIM_NOTHING_LEFT};
+    (void)arg;
+    sim_violate(invariants[which], "at %.6f s: %s", (double)(time - QUORUM_SECOND) / 1e9, text);
+}
+
+void sim_check_history(void)
+{
+    struct check_summary summary = check_all(sim_world->check, judge, NULL);
+    sim_world->totals->checks[SIM_EXCLUSION] += summary.holds;
+    sim_world->totals->checks[SIM_FENCING] += summary.fences;
 }
 
 static void look(enum sim_invariant invariant)
@@ -100,7 +114,7 @@ static void look(enum sim_invariant invariant)
     sim_world->totals->checks[invariant]++;
 }
 
-/* ----------------------------------------------------------------------------------------------------- G1 exclusion */
+/* ----------------------------------------------------------------------------------------------- G1 exclusion, G2 fencing */
 
 quorum_time sim_holding_end(const struct sim_holding *holding)
 {
@@ -113,46 +127,30 @@ static bool is_held(const struct sim_slot *slot, quorum_time at)
     return slot->holding.since <= at && sim_holding_end(&slot->holding) > sim_clock_read(&slot->process->clock, at);
 }
 
-/* A lock has one holder or several readers; a semaphore's holders have as many permits as it has. */
-static bool may_be_beside(const struct sim_slot *slot, const struct sim_slot *other, unsigned resource)
+/* What the validity query would return, in true time. A clock that has changed its rate moves it. */
+static void record_validity(struct sim_slot *slot, enum history_event event)
 {
-    return other == slot || other->holding.lock->lease == slot->holding.lock->lease || resource == SIM_SEMAPHORE ||
-           (slot->holding.shared && other->holding.shared);
-}
-
-static void check_permits(quorum_time at)
-{
-    const struct sim_holders *holders = &sim_world->holders[SIM_SEMAPHORE];
-    unsigned held = 0;
-    for (unsigned i = 0; i < holders->count; i++)
-        held += is_held(holders->slot[i], at) ? holders->slot[i]->holding.permits : 0;
-    if (held > sim_world->config.permits)
-        sim_violate(SIM_EXCLUSION, "clients have %u permits of '%s', which has %u", held,
-                    sim_resource_name(SIM_SEMAPHORE), sim_world->config.permits);
-}
-
-static void check_resource(const struct sim_slot *slot, unsigned resource, quorum_time at)
-{
-    const struct sim_holders *holders = &sim_world->holders[resource];
-    for (unsigned i = 0; i < holders->count; i++) {
-        const struct sim_slot *other = holders->slot[i];
-        if (may_be_beside(slot, other, resource) || !is_held(other, at))
-            continue;
-        sim_violate(SIM_EXCLUSION, "clients %u and %u both have '%s', for another %.3f ms and %.3f ms",
-                    slot->process->index + 1, other->process->index + 1, sim_resource_name(resource),
-                    (double)(sim_holding_end(&slot->holding) - sim_clock_read(&slot->process->clock, at)) / 1e6,
-                    (double)(sim_holding_end(&other->holding) - sim_clock_read(&other->process->clock, at)) / 1e6);
+    quorum_time at = sim_world->now + slot->process->lag;
+    quorum_time end = sim_clock_when(&slot->process->clock, sim_holding_end(&slot->holding), at);
+    if (end == QUORUM_NEVER || end <= at || (event == HISTORY_VALID && end <= slot->holding.promised))
         return;
-    }
+    slot->holding.promised = end;
+    record_number(slot, event, at, (int64_t)((end - at) / QUORUM_MICROSECOND));
 }
 
-static void check_exclusion(const struct sim_slot *slot, quorum_time at)
+void sim_check_clock(struct sim_process *process)
 {
-    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
-        if (sim_is_on(&slot->holding, i) && sim_world->holders[i].count > 1)
-            check_resource(slot, i, at);
-    if (sim_is_on(&slot->holding, SIM_SEMAPHORE))
-        check_permits(at);
+    for (unsigned i = 0; process->alive && !process->closing && i < sim_world->config.slots; i++)
+        if (process->slots[i].holding.lock)
+            record_validity(&process->slots[i], HISTORY_VALID);
+}
+
+/* From now on the lock is held in this mode. */
+void sim_check_record_hold(struct sim_slot *slot, quorum_time started)
+{
+    slot->holding.recorded = ++sim_world->recorded;
+    record_number(slot, HISTORY_START, started, -1);
+    record_validity(slot, HISTORY_HELD);
 }
 
 /* Handles of one lock share the latest end of at_least_ms. */
@@ -168,42 +166,11 @@ static void share_least(struct sim_slot *slot)
     }
 }
 
-/* Both clients may have the resource, or one of the semaphore's other permits. */
-static bool is_kept_from(const struct sim_kept *kept, const struct sim_slot *slot, quorum_time at)
+/* How long the lock is kept, in microseconds of true time. */
+static int64_t time_until(const struct sim_process *process, quorum_time shown)
 {
-    uint32_t common = kept->resources & slot->holding.resources & ~(1u << SIM_SEMAPHORE);
-    return at < kept->until && common && !(kept->shared && slot->holding.shared);
-}
-
-static void check_kept_permits(quorum_time at)
-{
-    unsigned taken = 0;
-    for (unsigned i = 0; i < SIM_KEPT; i++)
-        taken += at < sim_world->kept[i].until ? sim_world->kept[i].permits : 0;
-    for (unsigned i = 0; i < sim_world->holders[SIM_SEMAPHORE].count; i++) {
-        const struct sim_slot *slot = sim_world->holders[SIM_SEMAPHORE].slot[i];
-        taken += is_held(slot, at) ? slot->holding.permits : 0;
-    }
-    if (taken > sim_world->config.permits)
-        sim_violate(SIM_EXCLUSION, "%u permits of '%s', which has %u, are held or kept by at_least_ms", taken,
-                    sim_resource_name(SIM_SEMAPHORE), sim_world->config.permits);
-}
-
-static void check_kept(const struct sim_slot *slot, quorum_time at)
-{
-    if (sim_is_on(&slot->holding, SIM_SEMAPHORE))
-        check_kept_permits(at);
-    for (unsigned i = 0; i < SIM_KEPT; i++)
-        if (is_kept_from(&sim_world->kept[i], slot, at))
-            sim_violate(SIM_EXCLUSION, "client %u has '%s', %.3f ms before the end of client %u's at_least_ms",
-                        slot->process->index + 1, sim_holding_name(&slot->holding),
-                        (double)(sim_world->kept[i].until - at) / 1e6, sim_world->kept[i].process + 1);
-}
-
-static quorum_time true_time(const struct sim_process *process, quorum_time shown)
-{
-    quorum_time at = sim_clock_when(&process->clock, shown, sim_world->now);
-    return at == QUORUM_NEVER ? 0 : at;
+    quorum_time now = sim_world->now + process->lag, at = sim_clock_when(&process->clock, shown, now);
+    return at == QUORUM_NEVER ? 0 : (int64_t)((at - now) / QUORUM_MICROSECOND);
 }
 
 static const struct sim_slot *find_other_handle(const struct sim_slot *slot)
@@ -224,59 +191,26 @@ void sim_check_releasing(struct sim_operation *operation)
     quorum_time end = sim_holding_end(holding), now = sim_process_clock(process);
     if (find_other_handle(operation->slot))
         return; /* which keeps it */
-    sim_check_record(operation->slot, HISTORY_RELEASE);
-    if (holding->least <= now || end <= now || holding->lost_told)
-        return;
-    operation->kept = ++sim_world->kept_count;
-    operation->least = holding->least;
-    sim_world->totals->met[SIM_MET_AT_LEAST]++;
-    sim_world->kept[operation->kept % SIM_KEPT] =
-        (struct sim_kept){holding->resources, holding->permits, holding->shared, process->index,
-                          true_time(process, holding->least < end ? holding->least : end)};
+    bool keeps = holding->least > now && end > now && !holding->lost_told;
+    quorum_time until = holding->least < end ? holding->least : end;
+    operation->least = keeps ? holding->least : 0;
+    sim_world->totals->met[SIM_MET_AT_LEAST] += keeps;
+    record_number(operation->slot, HISTORY_RELEASE, sim_world->now + process->lag,
+                  keeps ? time_until(process, until) : 0);
 }
 
 void sim_check_kept(const struct sim_operation *operation)
 {
-    if (operation->kept && operation->kept + SIM_KEPT > sim_world->kept_count)
-        sim_world->kept[operation->kept % SIM_KEPT].until = true_time(operation->process, operation->least);
-}
-
-/* ------------------------------------------------------------------------------------------------------- G2 fencing */
-
-/* From now on other clients may know the token. */
-static void token_known(void *subject, uint64_t token)
-{
-    uint64_t *largest = subject;
-    if (token > *largest)
-        *largest = token;
-}
-
-static const struct sim_fence *find_token(const struct sim_fences *given, uint64_t token)
-{
-    for (size_t i = given->count; i > 0; i--)
-        if (given->fence[i - 1].token == token)
-            return &given->fence[i - 1];
-    return NULL;
-}
-
-static void note_token(struct sim_fences *given, uint64_t token, const void *lease)
-{
-    if (given->count == given->capacity) {
-        given->capacity = given->capacity ? 2 * given->capacity : 64;
-        given->fence = fixture_reallocate(given->fence, given->capacity * sizeof *given->fence);
-    }
-    given->fence[given->count++] = (struct sim_fence){token, lease};
+    const struct sim_process *process = operation->process;
+    if (operation->least)
+        record_number(operation->slot, HISTORY_RELEASED, sim_world->now + process->lag,
+                      time_until(process, operation->least));
 }
 
 /* After nodes have lost keys, the order of the tokens depends on the clients' wall clocks. */
 static bool rests_on_clocks(void)
 {
     return sim_world->forgotten && !sim_world->config.exact_walls;
-}
-
-void sim_check_acquiring(struct sim_slot *slot)
-{
-    memcpy(slot->holding.floor, sim_world->fences, sizeof slot->holding.floor);
 }
 
 /* True if the owner has re-entered the lock, possibly one whose first handle has been released since. The lock was
@@ -290,109 +224,17 @@ static bool is_known(struct sim_process *process, const char *token)
     return false;
 }
 
-static void check_fence(const struct sim_slot *slot, unsigned resource)
-{
-    const struct sim_holding *holding = &slot->holding;
-    struct sim_world *world = sim_world;
-    struct sim_fences *given = &world->given[resource];
-    const struct sim_fence *before = find_token(given, holding->fence);
-    bool new = !before;
-    if (before && before->lease == holding->lock->lease)
-        return; /* the owner has re-entered the lock */
-    look(SIM_FENCING);
-    if (new)
-        note_token(given, holding->fence, holding->lock->lease);
-    if (rests_on_clocks())
-        world->totals->disordered += !new || holding->fence <= holding->floor[resource];
-    else if (!new)
-        sim_violate(SIM_FENCING, "client %u has token %llu for '%s', which another had", slot->process->index + 1,
-                    (unsigned long long)holding->fence, sim_resource_name(resource));
-    else if (holding->fence <= holding->floor[resource])
-        sim_violate(SIM_FENCING, "client %u has token %llu for '%s', though %llu was there before it began",
-                    slot->process->index + 1, (unsigned long long)holding->fence, sim_resource_name(resource),
-                    (unsigned long long)holding->floor[resource]);
-    sim_at(world->now + slot->process->lag, token_known, &world->fences[resource], holding->fence);
-}
-
-/* A reader's token is not its own. It is the last writer's, or a larger one. Nodes that have lost keys do not know
- * it. */
-static void check_readers_fence(const struct sim_slot *slot, unsigned resource)
-{
-    const struct sim_holding *holding = &slot->holding;
-    look(SIM_FENCING);
-    if (holding->fence < holding->floor[resource] && !sim_world->forgotten)
-        sim_violate(SIM_FENCING,
-                    "client %u, a reader, was told token %llu for '%s', though %llu was there before it began",
-                    slot->process->index + 1, (unsigned long long)holding->fence, sim_resource_name(resource),
-                    (unsigned long long)holding->floor[resource]);
-}
-
-static void check_fences(const struct sim_slot *slot)
+/* A reader is told another's token. Nodes that have lost keys do not know it. */
+static void record_fence(const struct sim_slot *slot)
 {
     const struct sim_holding *holding = &slot->holding;
     bool known = is_known(slot->process, rl_lease_token_text(holding->lock->lease));
-    bool new = holding->fence && !holding->shared && !known;
-    sim_world->totals->met[SIM_MET_FENCE] += new;
-    if (new && !rests_on_clocks())
+    sim_world->totals->met[SIM_MET_FENCE] += holding->fence && !holding->shared && !known;
+    if (!known && (holding->shared ? !sim_world->forgotten : holding->fence && !rests_on_clocks()))
         record_number(slot, HISTORY_FENCE, sim_world->now + slot->process->lag, (int64_t)holding->fence);
-    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
-        if (sim_is_on(holding, i) && holding->shared && !known)
-            check_readers_fence(slot, i);
-        else if (sim_is_on(holding, i) && !holding->shared && holding->fence)
-            check_fence(slot, i);
 }
 
 /* --------------------------------------------------------------------------------------------- G3 loss notification */
-
-static bool can_act(const struct sim_process *process)
-{
-    return process->paused_until <= sim_world->now && process->busy_until <= sim_world->now;
-}
-
-static void plan_look(struct sim_slot *slot, quorum_time end);
-
-/* When this time has passed after the end of validity, the process must have woken and reported the loss. */
-static void look_at_end(void *subject, uint64_t number)
-{
-    struct sim_slot *slot = subject;
-    struct sim_process *process = slot->process;
-    if (number != slot->holding.number || !slot->holding.lock || slot->holding.lost_told)
-        return;
-    quorum_time end = sim_holding_end(&slot->holding), now = sim_clock_read(&process->clock, sim_world->now);
-    if (end + PROMPT > now) {
-        plan_look(slot, end);
-    } else if (!can_act(process)) {
-        quorum_time free = process->paused_until > process->busy_until ? process->paused_until : process->busy_until;
-        sim_at(free + PROMPT, look_at_end, slot, number);
-    } else {
-        sim_violate(SIM_TOLD, "client %u was not told within %llu ms that its lock on '%s' ended", process->index + 1,
-                    (unsigned long long)(PROMPT / QUORUM_MILLISECOND), sim_holding_name(&slot->holding));
-    }
-}
-
-static void plan_look(struct sim_slot *slot, quorum_time end)
-{
-    quorum_time at = sim_clock_when(&slot->process->clock, end + PROMPT, sim_world->now);
-    if (at == QUORUM_NEVER) /* its clock is stopped */
-        at = sim_world->now + 100 * QUORUM_MILLISECOND;
-    sim_at(at > sim_world->now ? at : sim_world->now + 1, look_at_end, slot, slot->holding.number);
-}
-
-static void add_holder(struct sim_slot *slot, unsigned resource)
-{
-    struct sim_holders *holders = &sim_world->holders[resource];
-    assert(holders->count < SIM_PROCESSES_MAX * SIM_SLOTS_MAX);
-    holders->slot[holders->count++] = slot;
-}
-
-static void remove_holder(const struct sim_slot *slot, unsigned resource)
-{
-    struct sim_holders *holders = &sim_world->holders[resource];
-    unsigned at = 0;
-    while (holders->slot[at] != slot)
-        at++;
-    holders->slot[at] = holders->slot[--holders->count];
-}
 
 static void count_kind(const struct sim_slot *slot)
 {
@@ -400,23 +242,22 @@ static void count_kind(const struct sim_slot *slot)
     uint32_t resources = slot->holding.resources;
     totals->met[SIM_MET_PERMIT] += resources == 1u << SIM_SEMAPHORE;
     totals->met[SIM_MET_SEVERAL] += (resources & (resources - 1)) != 0;
-    const struct sim_holders *holders = &sim_world->holders[__builtin_ctz(resources)];
-    bool mixed = false;
-    for (unsigned i = 0; i < holders->count; i++)
-        mixed = mixed || holders->slot[i]->ttl_ms != slot->ttl_ms;
-    totals->met[SIM_MET_READERS] += slot->holding.shared && holders->count > 1;
-    totals->met[SIM_MET_MIXED_READERS] += slot->holding.shared && mixed;
+    bool together = false, mixed = false;
+    for (unsigned i = 0; slot->holding.shared && i < SIM_PROCESSES_MAX * SIM_SLOTS_MAX; i++) {
+        const struct sim_slot *other = &sim_world->processes[i / SIM_SLOTS_MAX].slots[i % SIM_SLOTS_MAX];
+        if (other == slot || !other->holding.lock || !(other->holding.resources & resources))
+            continue;
+        together = true;
+        mixed = mixed || other->ttl_ms != slot->ttl_ms;
+    }
+    totals->met[SIM_MET_READERS] += together;
+    totals->met[SIM_MET_MIXED_READERS] += mixed;
 }
 
 void sim_check_granted(const struct sim_operation *operation)
 {
     struct sim_slot *slot = operation->slot;
     quorum_time at = sim_world->now + slot->process->lag;
-    look(SIM_EXCLUSION);
-    slot->holding.number = ++sim_world->holdings;
-    for (unsigned i = 0; i < SIM_NAMES; i++)
-        if (sim_is_on(&slot->holding, i))
-            add_holder(slot, i);
     slot->process->holds++;
     const struct sim_slot *other = find_other_handle(slot);
     slot->holding.recorded = other ? other->holding.recorded : 0;
@@ -426,14 +267,10 @@ void sim_check_granted(const struct sim_operation *operation)
     share_least(slot);
     quorum_time kept = at + slot->holding.at_least_ms * QUORUM_MILLISECOND;
     sim_world->kept_until = kept > sim_world->kept_until ? kept : sim_world->kept_until;
-    if (is_held(slot, at)) {
-        check_exclusion(slot, at);
-        check_kept(slot, at);
-    } else if (!slot->process->lag)
+    if (!is_held(slot, at) && !slot->process->lag)
         sim_violate(SIM_EXCLUSION, "client %u was given '%s', which it does not hold", slot->process->index + 1,
                     sim_holding_name(&slot->holding));
-    check_fences(slot);
-    plan_look(slot, sim_holding_end(&slot->holding));
+    record_fence(slot);
 }
 
 static bool contains(const char *bytes, size_t size, const char *part)
@@ -533,11 +370,8 @@ void sim_check_sent(struct sim_process *process, unsigned node, const char *byte
     check_sparing(process, node, bytes, size);
 }
 
-void sim_check_released(struct sim_slot *slot)
+void sim_check_released(const struct sim_slot *slot)
 {
-    for (unsigned i = 0; i < SIM_NAMES; i++)
-        if (sim_is_on(&slot->holding, i))
-            remove_holder(slot, i);
     slot->process->holds--;
 }
 
@@ -553,8 +387,7 @@ static void check_holding(struct sim_slot *slot, quorum_time began)
     if (!lost && end < holding->told_end)
         sim_violate(SIM_TOLD, "client %u: the end of its lock on '%s' moved back by %.3f ms", process->index + 1,
                     sim_holding_name(holding), (double)(holding->told_end - end) / 1e6);
-    if (end > holding->told_end)
-        record_validity(slot, HISTORY_VALID);
+    record_validity(slot, HISTORY_VALID);
     holding->told_end = end;
     holding->told_failure = holding->lock->lease->rules.failures > 0;
     if (!holding->lost_told && (lost || end <= began))
@@ -564,15 +397,11 @@ static void check_holding(struct sim_slot *slot, quorum_time began)
 
 void sim_check_turn(const struct sim_process *process)
 {
-    quorum_time at = sim_world->now + process->lag;
     quorum_time began = sim_clock_read(&process->clock, sim_world->now);
     for (unsigned i = 0; i < sim_world->config.slots; i++) {
         struct sim_slot *slot = (struct sim_slot *)(uintptr_t)&process->slots[i];
-        if (!slot->holding.lock || process->closing)
-            continue;
-        check_holding(slot, began);
-        if (is_held(slot, at))
-            check_exclusion(slot, at);
+        if (slot->holding.lock && !process->closing)
+            check_holding(slot, began);
     }
     if (sim_script_errors)
         sim_violate(SIM_SCRIPT, "%s", sim_script_error);
@@ -591,33 +420,15 @@ static quorum_time latest_answer(const struct sim_operation *operation)
     return again > operation->latest ? again : operation->latest;
 }
 
-static void look_at_bound(void *subject, uint64_t number)
-{
-    struct sim_operation *operation = subject;
-    struct sim_process *process = operation->process;
-    static const char *const names[] = {"acquire", "extend", "release", "query", "ready", "trust", "close"};
-    if (operation->number != number || operation->life != process->life || !process->alive)
-        return;
-    quorum_time at = sim_clock_when(&process->clock, latest_answer(operation) + 3 * PROMPT, sim_world->now);
-    if (at == QUORUM_NEVER)
-        at = sim_world->now + 100 * QUORUM_MILLISECOND;
-    if (at > sim_world->now)
-        sim_at(at, look_at_bound, operation, number);
-    else
-        sim_violate(SIM_BOUNDED, "client %u: operation %llu (%s) was not answered by its deadline", process->index + 1,
-                    (unsigned long long)number, names[operation->kind]);
-}
-
-void sim_check_bound(struct sim_operation *operation)
-{
-    if (operation->latest != QUORUM_NEVER)
-        look_at_bound(operation, operation->number);
-}
-
 void sim_check_answer(struct sim_operation *operation)
 {
     struct sim_process *process = operation->process;
+    static const char *const names[] = {"acquire", "extend", "release", "query", "ready", "trust", "close"};
     look(SIM_ONCE);
+    if (operation->latest != QUORUM_NEVER &&
+        sim_clock_read(&process->clock, sim_world->now) > latest_answer(operation) + 3 * SIM_PROMPT)
+        sim_violate(SIM_BOUNDED, "client %u: operation %llu (%s) was answered after its deadline", process->index + 1,
+                    (unsigned long long)operation->number, names[operation->kind]);
     if (operation->number == 0)
         sim_violate(SIM_ONCE, "client %u: an operation was answered twice", process->index + 1);
     else if (process->in_call)

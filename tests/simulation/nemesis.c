@@ -397,6 +397,7 @@ static void pause_process(struct sim_random *random)
         return;
     SIM_TRACE(sim_client_name(process), "stands still for %.0f ms", (double)time / 1e6);
     process->paused_until = sim_world->now + time;
+    sim_check_stalled(process, process->paused_until);
 }
 
 static void be_reborn(void *subject, uint64_t life)
@@ -455,6 +456,7 @@ static void change_rates(struct sim_random *random)
         return;
     process->clock.rate_by_itself = draw_rate(random);
     sim_clock_turn(&process->clock, sim_world->now, process->clock.rate_by_itself);
+    sim_check_clock(process);
     sim_process_alarm_moved(process);
 }
 
@@ -490,6 +492,7 @@ static void stop_clock(struct sim_random *random)
     sim_clock_turn(&process->clock, sim_world->now, SIM_STOPPED);
     if (process->paused_until < sim_world->now + time)
         process->paused_until = sim_world->now + time;
+    sim_check_stalled(process, process->paused_until);
     sim_at(sim_world->now + time, start_clock, process, 0);
 }
 
@@ -616,6 +619,8 @@ void sim_nemesis_rest(void)
     memset(world->paths, 0, sizeof world->paths);
     for (unsigned i = 0; i < world->config.processes; i++) {
         struct sim_process *process = &world->processes[i];
+        quorum_time paused = process->paused_until < world->now ? process->paused_until : world->now;
+        process->lagged_until = paused > process->lagged_until ? paused : process->lagged_until;
         process->paused_until = 0;
         start_clock(process, 0);
         if (process->alive)

@@ -87,8 +87,10 @@ static void turn(struct sim_process *process)
     } while (!process->closed && sim_watch_is_ready(process) && ++again < 64);
     process->in_turn = false;
     process->busy_until = sim_world->now + process->lag;
-    if (process->lag)
+    if (process->lag) {
         process->lagged_until = process->busy_until;
+        sim_check_stalled(process, process->busy_until);
+    }
     if (!process->closed)
         sim_check_turn(process);
     process->lag = 0;

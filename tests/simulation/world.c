@@ -377,6 +377,7 @@ static void begin(uint64_t seed, const struct sim_config *config, bool tracing, 
     world->config = *config;
     world->tracing = tracing;
     world->totals = totals;
+    world->check = check_new(SIM_PROMPT / QUORUM_MILLISECOND, 0);
     world->now = QUORUM_SECOND;
     world->network = sim_random_stream(seed, 2);
     world->workload = sim_random_stream(seed, 3);
@@ -426,8 +427,7 @@ static void end(void)
         next = operation->next;
         free(operation);
     }
-    for (unsigned i = 0; i < SIM_NAMES; i++)
-        free(world->given[i].fence);
+    check_free(world->check);
     free(world->events.heap);
     free(world);
     sim_world = NULL;
@@ -444,6 +444,7 @@ struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, boo
         event.happen(event.subject, event.datum);
         totals->steps++;
     }
+    sim_check_history();
     struct sim_violation violation = world->violation;
     totals->worlds++;
     totals->met[SIM_MET_IDLE_WORLD] += config->idle;

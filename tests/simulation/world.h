@@ -16,7 +16,7 @@
 #include "random.h"
 #include "redlock/redlock.h"
 #include "support/node_model.h"
-#include "torture/history.h"
+#include "torture/check.h"
 
 #define SIM_NODES_MAX     25 /* hosts: five nodes with two servers and three sentinels each */
 #define SIM_PROCESSES_MAX 8
@@ -26,6 +26,9 @@
 #define SIM_NAMES         (SIM_RESOURCES_MAX + 1) /* number of all resources */
 #define SIM_SLOTS_MAX     4
 #define SIM_KNOWN         64
+
+/* A process on an idle machine must act within this time. */
+#define SIM_PROMPT (10 * QUORUM_MILLISECOND)
 
 /* Faults within the assumptions of the guarantees ... */
 enum sim_fault {
@@ -214,7 +217,6 @@ struct sim_operation {
     enum sim_operation_kind kind;
     unsigned life; /* of the process */
     uint64_t number;
-    uint64_t kept;       /* release: number of the kept lock; 0: none */
     quorum_time least;   /* release: the end of at_least_ms, by the process' clock; 0: none */
     quorum_time started; /* true time */
     quorum_duration within;
@@ -231,10 +233,9 @@ struct sim_holding {
     quorum_time told_end; /* the latest end of validity seen, by the process' clock */
     bool told_failure;    /* the last turn ended with a failed renewal */
     bool lost_told;
-    uint64_t fence;            /* its fencing token; 0: none */
-    uint64_t floor[SIM_NAMES]; /* the resource's largest token that any client had when this acquire began */
-    uint64_t number;           /* unique among all holdings; checks planned for an older one are void */
-    unsigned recorded;         /* the lock's number in the history, which its handles share; 0: none */
+    uint64_t fence;       /* its fencing token; 0: none */
+    quorum_time promised; /* the latest end in the history */
+    unsigned recorded;    /* the lock's number in the history, which its handles share; 0: none */
     uint32_t at_least_ms;
     quorum_time least; /* the end of at_least_ms since the call, by the process' clock; 0: none */
 };
@@ -271,7 +272,7 @@ struct sim_process {
     quorum_time paused_until;
     quorum_time busy_until;   /* true time at which its last action ends */
     uint64_t handed_over;     /* locks that its client got from the queue */
-    quorum_time lagged_until; /* the end of the last turn that lagged */
+    quorum_time lagged_until; /* the end of the last turn that lagged, or of a pause that is over */
     quorum_duration lag;      /* of the current turn: how far it is ahead of the world's time */
     quorum_time turn_at;      /* planned */
     uint64_t turn_number;     /* of the planned turn; older ones are void */
@@ -325,33 +326,6 @@ struct sim_config {
 /* The process uses only locks of ttl_ms[0], which is its max_ttl_ms. */
 bool sim_config_is_short(const struct sim_config *config, unsigned process);
 
-/* Slots that believe they hold a resource. */
-struct sim_holders {
-    unsigned count;
-    struct sim_slot *slot[SIM_PROCESSES_MAX * SIM_SLOTS_MAX];
-};
-
-/* All tokens of a resource, with the leases they were returned for. An owner that re-enters its lock gets the same
- * token again. */
-struct sim_fences {
-    struct sim_fence {
-        uint64_t token;
-        const void *lease;
-    } * fence;
-    size_t count;
-    size_t capacity;
-};
-
-/* Locks that their holders released before the end of at_least_ms. */
-#define SIM_KEPT 64
-struct sim_kept {
-    uint32_t resources;
-    unsigned permits;
-    bool shared;
-    unsigned process;
-    quorum_time until; /* true time */
-};
-
 /* The client that set a token. */
 #define SIM_AUTHORS 8192
 struct sim_author {
@@ -375,8 +349,6 @@ struct sim_totals {
     unsigned long long lost[5];
     unsigned long long undos_dropped;
     unsigned long long met[SIM_SITUATIONS];
-    unsigned long long
-        disordered; /* tokens out of order after nodes lost keys, with unequal wall clocks: not guaranteed */
     unsigned long long checks[SIM_INVARIANTS];
     unsigned long long violations[SIM_INVARIANTS];
 };
@@ -405,14 +377,9 @@ struct sim_world {
     bool tracing;
     uint64_t operations; /* operations started */
     uint64_t operations_under_way;
-    uint64_t holdings;
-    unsigned recorded; /* number of locks in the history */
-    struct sim_holders holders[SIM_NAMES];
+    struct check *check; /* the history of its locks */
+    unsigned recorded;   /* number of locks in it */
     struct sim_author authors[SIM_AUTHORS];
-    uint64_t fences[SIM_NAMES]; /* the largest token returned */
-    struct sim_fences given[SIM_NAMES];
-    struct sim_kept kept[SIM_KEPT]; /* the last ones */
-    uint64_t kept_count;
     quorum_time kept_until; /* the end of the latest at_least_ms that a client asked for */
     bool forgotten;         /* a node has lost keys */
     struct sim_violation violation;
@@ -435,7 +402,7 @@ void sim_violate(enum sim_invariant invariant, const char *format, ...) __attrib
 const char *sim_client_name(const struct sim_process *process);
 const char *sim_node_name(const struct sim_node *node);
 
-/* The history that worlds are recorded in, by true time; -1: none. */
+/* The file that the histories of worlds are written to; -1: none. */
 extern int sim_history;
 
 /* The commands that node 1 executes are recorded for model_test.c, as RESP: a time in microseconds, then the words. In a
@@ -524,15 +491,16 @@ void sim_group_elect(struct sim_random *random);
 /* check.c */
 quorum_time sim_holding_end(const struct sim_holding *holding); /* end of validity, by the process' clock; 0: lost */
 void sim_check_granted(const struct sim_operation *operation);
-void sim_check_released(struct sim_slot *slot);
+void sim_check_released(const struct sim_slot *slot);
 void sim_check_record(const struct sim_slot *slot, enum history_event event);
 void sim_check_record_hold(struct sim_slot *slot, quorum_time started);
 void sim_check_releasing(struct sim_operation *operation);
 void sim_check_kept(const struct sim_operation *operation); /* a majority has the release */
-void sim_check_acquiring(struct sim_slot *slot);
+void sim_check_clock(struct sim_process *process);          /* which has changed its rate */
+void sim_check_stalled(const struct sim_process *process, quorum_time until);
+void sim_check_history(void); /* at the end */
 void sim_check_sent(struct sim_process *process, unsigned node, const char *bytes, size_t size);
 void sim_check_waits(struct sim_process *process); /* an acquire begins, which may wait */
-void sim_check_bound(struct sim_operation *operation);
 void sim_check_note_author(const struct sim_link *link, struct resp_argument token);
 void sim_check_undone(const struct sim_node *node, struct resp_argument token);
 bool sim_check_is_undone(struct sim_node *node, struct resp_argument token); /* and the node does not have it */

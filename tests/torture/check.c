@@ -1,10 +1,11 @@
 #include "check.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MS = 1000000 };
+enum { US = 1000, MS = 1000000 };
 
 const char *const check_promise_names[CHECK_PROMISES] = {"exclusion", "fencing", "told in time", "bounded",
                                                          "nothing left"};
@@ -15,23 +16,29 @@ struct hold {
     char resource[16];
     unsigned number;
     uint64_t started;
-    int64_t wait_ms;
+    int64_t wait_ms; /* negative: no limit */
+    bool shared;
+    unsigned permits; /* of a semaphore that has `of` */
+    unsigned of;
     uint64_t answered; /* when the acquire ended */
     uint64_t held;     /* when it was first known to be valid */
     uint64_t promised; /* the end of validity by the latest reply */
     uint64_t released; /* when the release began */
+    uint64_t kept;     /* the end of at_least_ms, if it was released before */
     uint64_t lost;     /* when the loss was reported */
     uint64_t last;     /* the time of its last line */
+    uint64_t fenced;   /* when its token was known */
     int64_t fence;
 };
 
 struct check {
     unsigned told_ms, bound_ms;
     struct hold *holds;
-    struct history_line *stalls;
-    size_t hold_count, stall_count;
+    struct history_line *stalls, *left;
+    size_t hold_count, stall_count, left_count;
     struct check_summary summary;
-    FILE *out;
+    check_report *report;
+    void *report_arg;
 };
 
 /* Makes room for one more item in an array, which grows when its count is a power of two. */
@@ -59,22 +66,20 @@ void check_free(struct check *check)
 {
     free(check->holds);
     free(check->stalls);
+    free(check->left);
     free(check);
 }
 
 __attribute__((format(printf, 4, 5))) static void violation(struct check *check, enum check_promise which,
                                                             uint64_t time, const char *format, ...)
 {
+    char text[300];
     va_list arguments;
-    check->summary.violations[which]++;
-    if (!check->out)
-        return;
-    fprintf(check->out, "VIOLATION of %s at %.3f s: ", check_promise_names[which],
-            (double)(time - check->summary.begin) / 1e9);
     va_start(arguments, format);
-    vfprintf(check->out, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', check->out);
+    check->summary.violations[which]++;
+    check->report(check->report_arg, which, time, text);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
@@ -95,13 +100,19 @@ static struct hold *hold_of(struct check *check, const struct history_line *line
 
 static void promise(struct hold *hold, const struct history_line *line)
 {
-    uint64_t until = line->time + (uint64_t)line->number * MS;
+    uint64_t until = line->time + (uint64_t)line->number * US;
     if (line->number <= 0)
         return;
     if (!hold->held)
         hold->held = line->time;
     if (until > hold->promised)
         hold->promised = until;
+}
+
+static void keep(struct hold *hold, const struct history_line *line)
+{
+    if (line->number > 0)
+        hold->kept = line->time + (uint64_t)line->number * US;
 }
 
 /* Returns false if two runs of a client have the same name. */
@@ -120,6 +131,8 @@ static bool take_of_client(struct check *check, const struct history_line *line)
             return false;
         hold->started = line->time;
         hold->wait_ms = line->number;
+        hold->shared = strcmp(line->text, "shared") == 0;
+        sscanf(line->text, "%u/%u", &hold->permits, &hold->of);
         break;
     case HISTORY_HELD:
         hold->answered = line->time;
@@ -130,9 +143,14 @@ static bool take_of_client(struct check *check, const struct history_line *line)
         break;
     case HISTORY_FENCE:
         hold->fence = line->number;
+        hold->fenced = line->time;
         break;
     case HISTORY_RELEASE:
         hold->released = line->time;
+        keep(hold, line);
+        break;
+    case HISTORY_RELEASED:
+        keep(hold, line);
         break;
     case HISTORY_LOST:
         if (!hold->lost)
@@ -147,22 +165,27 @@ static bool take_of_client(struct check *check, const struct history_line *line)
     return true;
 }
 
-bool check_line(struct check *check, const char *text)
+bool check_add(struct check *check, const struct history_line *line)
 {
     struct check_summary *summary = &check->summary;
-    struct history_line line;
-    if (!history_parse(text, &line))
-        return false;
-    if (!summary->begin || line.time < summary->begin)
-        summary->begin = line.time;
-    if (line.time > summary->end)
-        summary->end = line.time;
-    if (strcmp(line.who, "nemesis") != 0)
-        return take_of_client(check, &line);
-    summary->faults += line.event == HISTORY_BEGIN;
-    if (line.event == HISTORY_LEFT)
-        violation(check, CHECK_NOTHING, line.time, "left on the nodes: %s", line.text);
+    if (!summary->begin || line->time < summary->begin)
+        summary->begin = line->time;
+    if (line->time > summary->end)
+        summary->end = line->time;
+    if (strcmp(line->who, "nemesis") != 0)
+        return take_of_client(check, line);
+    summary->faults += line->event == HISTORY_BEGIN;
+    if (line->event != HISTORY_LEFT)
+        return true;
+    check->left = grow(check->left, check->left_count, sizeof *check->left);
+    check->left[check->left_count++] = *line;
     return true;
+}
+
+bool check_line(struct check *check, const char *text)
+{
+    struct history_line line;
+    return history_parse(text, &line) && check_add(check, &line);
 }
 
 bool check_file(struct check *check, const char *path)
@@ -187,7 +210,7 @@ static uint64_t end_of(const struct hold *hold)
         end = hold->released;
     if (hold->lost && hold->lost < end)
         end = hold->lost;
-    return end;
+    return hold->kept > end ? hold->kept : end;
 }
 
 static int by_resource_and_time(const void *a, const void *b)
@@ -199,41 +222,57 @@ static int by_resource_and_time(const void *a, const void *b)
     return first->held < second->held ? -1 : first->held > second->held;
 }
 
-/* Compares each hold, in the order of their beginnings, with the one that ends last among those before it. */
-static void check_exclusion(struct check *check)
+/* A hold that the other ends too late for. Those of a semaphore are counted. */
+static bool excludes(const struct hold *other, const struct hold *hold, unsigned permits)
 {
-    struct hold *longest = NULL;
+    return hold->of ? permits > hold->of : !(other->shared && hold->shared);
+}
+
+/* Compares each hold, in the order of their beginnings, with those that have not ended, of which `beside` gets the
+ * indexes. Reports the one that ends last. */
+static void check_exclusion(struct check *check, size_t *beside)
+{
+    size_t count = 0;
     for (size_t i = 0; i < check->hold_count; i++) {
-        struct hold *hold = &check->holds[i];
+        const struct hold *hold = &check->holds[i], *longest = NULL;
+        unsigned permits = hold->permits;
+        size_t left = 0;
         if (!hold->held || end_of(hold) <= hold->held)
             continue;
-        if (longest && strcmp(longest->resource, hold->resource) != 0)
-            longest = NULL;
-        if (longest && hold->held < end_of(longest))
+        for (size_t j = 0; j < count; j++) {
+            const struct hold *other = &check->holds[beside[j]];
+            if (strcmp(other->resource, hold->resource) != 0 || end_of(other) <= hold->held)
+                continue;
+            beside[left++] = beside[j];
+            permits += other->permits;
+            if (excludes(other, hold, permits) && (!longest || end_of(other) > end_of(longest)))
+                longest = other;
+        }
+        if (longest)
             violation(check, CHECK_EXCLUSION, hold->held,
                       "%s held %s (hold %u) while %s was promised it for %.3f ms more (hold %u)", hold->who,
                       hold->resource, hold->number, longest->who, (double)(end_of(longest) - hold->held) / 1e6,
                       longest->number);
-        if (!longest || end_of(hold) > end_of(longest))
-            longest = hold;
+        count = left;
+        beside[count++] = i;
     }
 }
 
-/* Compares the hold with those of its resource that were held before it, the latest one first. */
-static void check_fence(struct check *check, size_t index)
+/* Compares the hold with the others of its resource. A reader's token is another's. */
+static void check_fence(struct check *check, size_t index, size_t first)
 {
     const struct hold *hold = &check->holds[index];
-    if (!hold->fence || !hold->held)
+    if (!hold->fenced)
         return;
     check->summary.fences++;
-    for (size_t i = index; i-- > 0 && strcmp(check->holds[i].resource, hold->resource) == 0;) {
-        const struct hold *before = &check->holds[i];
-        bool is_later = before->held && before->held < hold->started;
-        if (!before->fence || !before->held || before->fence < hold->fence ||
-            (before->fence > hold->fence && !is_later))
+    for (size_t i = first; i < check->hold_count && strcmp(check->holds[i].resource, hold->resource) == 0; i++) {
+        const struct hold *other = &check->holds[i];
+        bool was_known = other->fenced < hold->started && other->fence > hold->fence;
+        bool is_same = other->fence == hold->fence && !hold->shared && i < index;
+        if (!other->fenced || other->shared || !(was_known || is_same))
             continue;
-        violation(check, CHECK_FENCING, hold->held, "%s got token %lld of %s, after %s had %lld", hold->who,
-                  (long long)hold->fence, hold->resource, before->who, (long long)before->fence);
+        violation(check, CHECK_FENCING, hold->fenced, "%s got token %lld of %s, and %s had %lld", hold->who,
+                  (long long)hold->fence, hold->resource, other->who, (long long)other->fence);
         return;
     }
 }
@@ -279,7 +318,7 @@ static uint64_t check_told(struct check *check, const struct hold *hold)
 static void check_bound(struct check *check, const struct hold *hold)
 {
     uint64_t due = hold->started + (uint64_t)hold->wait_ms * MS;
-    if (!hold->started)
+    if (!hold->started || hold->wait_ms < 0)
         return;
     uint64_t ended = hold->answered ? hold->answered : hold->last;
     if (lateness(check, hold->who, due, ended) > (uint64_t)check->bound_ms * MS)
@@ -293,29 +332,36 @@ static int by_value(const void *a, const void *b)
     return *first < *second ? -1 : *first > *second;
 }
 
-struct check_summary check_all(struct check *check, FILE *out)
+struct check_summary check_all(struct check *check, check_report *report, void *arg)
 {
     struct check_summary *summary = &check->summary;
     uint64_t *told = calloc(check->hold_count + 1, sizeof *told);
-    if (!told)
+    size_t *beside = calloc(check->hold_count + 1, sizeof *beside), first = 0;
+    if (!told || !beside)
         abort();
-    check->out = out;
+    check->report = report;
+    check->report_arg = arg;
     if (check->hold_count)
         qsort(check->holds, check->hold_count, sizeof *check->holds, by_resource_and_time);
-    check_exclusion(check);
+    check_exclusion(check, beside);
     for (size_t i = 0; i < check->hold_count; i++) {
         const struct hold *hold = &check->holds[i];
         uint64_t late = check_told(check, hold);
+        if (strcmp(hold->resource, check->holds[first].resource) != 0)
+            first = i;
         if (hold->lost)
             told[summary->losses++] = late;
-        check_fence(check, i);
+        check_fence(check, i, first);
         check_bound(check, hold);
         summary->attempts += hold->started != 0;
         summary->holds += hold->held != 0;
     }
+    for (size_t i = 0; i < check->left_count; i++)
+        violation(check, CHECK_NOTHING, check->left[i].time, "left on the nodes: %s", check->left[i].text);
     qsort(told, summary->losses, sizeof *told, by_value);
     summary->latest_told_us = summary->losses ? told[summary->losses - 1] / 1000 : 0;
     summary->median_told_us = told[summary->losses / 2] / 1000;
+    free(beside);
     free(told);
     return *summary;
 }

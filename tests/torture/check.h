@@ -1,11 +1,12 @@
 /*
- * Reads histories and checks that the guarantees were kept:
+ * Reads histories, of real clients (tests/torture) or of simulated ones, and checks that the guarantees were kept:
  *
  *   exclusion   While a lock's validity query has promised the lock to one client, no other client's query promises the
- *               same resource. The interval begins with `held` and ends with the latest promise, or earlier when its
- *               release began or its loss was reported.
- *   fencing     Tokens of a resource are never equal. If a lock is acquired after another was held, its token is
- *               larger.
+ *               same resource, unless both are readers or a semaphore has enough permits. The interval begins with `held`
+ *               and ends with the latest promise, or earlier when its release began or its loss was reported. A release
+ *               may keep the lock until the end of its at_least_ms.
+ *   fencing     Tokens of a resource are never equal. If an acquire begins after another's token is known, its token is
+ *               larger. A reader is told the last token or a larger one.
  *   told        The loss of a lock is reported within the tolerance after its end. Time in which the process did not
  *               run is not counted.
  *   bounded     An acquire ends by its deadline, with the same allowance.
@@ -16,7 +17,7 @@
 
 #include "history.h"
 
-#include <stdio.h>
+#include <stddef.h>
 
 struct check;
 
@@ -43,10 +44,12 @@ void check_free(struct check *check);
 
 /* Adds one line, or a file of lines. Returns false if it is no history (the last line of a file may be cut). The
  * lines of one WHO must be in order; lines of different clients may come in any order. */
+bool check_add(struct check *check, const struct history_line *line);
 bool check_line(struct check *check, const char *text);
 bool check_file(struct check *check, const char *path);
 
-/* Call this after the last line. Prints each violation to `out` (NULL: prints nothing). */
-struct check_summary check_all(struct check *check, FILE *out);
+/* Call this after the last line. Reports each violation, with its time in ns. */
+typedef void check_report(void *arg, enum check_promise which, uint64_t time, const char *text);
+struct check_summary check_all(struct check *check, check_report *report, void *arg);
 
 #endif

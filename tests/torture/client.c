@@ -110,7 +110,7 @@ static void ask(struct worker *worker, redlock_lock *lock, enum history_event ev
     uint64_t now = history_now(); /* before the query: its promise counts from this time at the latest */
     int64_t validity = redlock_validity_ms(lock);
     if (validity > 0 || event == HISTORY_HELD)
-        say_at(now, worker, event, validity, "-");
+        say_at(now, worker, event, 1000 * validity, "-");
 }
 
 static unsigned pause_ms(struct worker *worker)
@@ -222,11 +222,11 @@ static int be_held(char **argv)
     const char *fence = getenv("REDLOCK_FENCE");
     snprintf(worker.who, sizeof worker.who, "%s", argv[2]);
     snprintf(worker.resource, sizeof worker.resource, "%s", argv[5]);
-    say(&worker, HISTORY_HELD, 1, "-");
+    say(&worker, HISTORY_HELD, 1000, "-");
     if (fence)
         say(&worker, HISTORY_FENCE, strtoll(fence, NULL, 10), "-");
     while (history_now() < until) {
-        say(&worker, HISTORY_VALID, 1, "-");
+        say(&worker, HISTORY_VALID, 1000, "-");
         nap(&worker);
     }
     say(&worker, HISTORY_RELEASE, 0, "-");

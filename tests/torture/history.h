@@ -8,12 +8,14 @@
  * WHO is a client ("b0.2": its process and thread) or "nemesis". HOLD numbers the attempts of one WHO. A missing value
  * is "-" or 0.
  *
- *   start    an acquire begins; NUMBER: its wait_ms; TEXT: shared, of the simulator's readers
- *   held     the acquire returned OK, and the query right after it, sent at TIME, returned NUMBER ms of validity
+ *   start    an acquire begins; NUMBER: its wait_ms, -1: no limit; TEXT: shared: a reader's; 1/4: one of a semaphore's
+ *            four permits
+ *   held     the acquire returned OK, and the query right after it, sent at TIME, returned NUMBER us of validity
  *   fence    NUMBER is the fencing token of the hold
- *   valid    a query sent at TIME returned NUMBER ms
- *   release  the client is about to release the lock
- *   released the release returned; TEXT: the status
+ *   valid    a query sent at TIME returned NUMBER us
+ *   release  the client is about to release the lock; NUMBER: its nodes keep it for so many us, until the end of its
+ *            at_least_ms or of its validity
+ *   released the release returned; NUMBER: a majority keeps it for so many us; TEXT: the status
  *   lost     the library reported the loss; TEXT: the reason, and the call or callback that reported it
  *   failed   the acquire ended without a lock; TEXT: the status
  *   stall    the process did not run for NUMBER ms until TIME, which is not the library's fault

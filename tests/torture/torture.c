@@ -31,6 +31,7 @@
 #include <getopt.h>
 #include <glob.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,6 +57,7 @@ static struct process clients[CLIENTS];
 static unsigned generation[CLIENTS]; /* number of times that each client has been started */
 static int history;
 static uint64_t random_state;
+static uint64_t began;
 static int64_t shift_us[NODES];
 static uint64_t quiet_until; /* earlier, no fault starts that makes a node lose keys, or hides that */
 
@@ -557,6 +559,11 @@ static void report(FILE *out, const struct check_summary *summary)
         fprintf(out, "  %-13s %zu violations\n", check_promise_names[i], summary->violations[i]);
 }
 
+static void report_violation(void *out, enum check_promise which, uint64_t time, const char *text)
+{
+    fprintf(out, "VIOLATION of %s at %.3f s: %s\n", check_promise_names[which], (double)(time - began) / 1e9, text);
+}
+
 static int judge(void)
 {
     struct check *check = check_new(options.told_ms, 1000);
@@ -571,7 +578,7 @@ static int judge(void)
     FILE *text = fopen("report.txt", "we");
     if (!text)
         fixture_fail("cannot write report.txt");
-    struct check_summary summary = check_all(check, text);
+    struct check_summary summary = check_all(check, report_violation, text);
     report(text, &summary);
     report(stdout, &summary);
     fclose(text);
@@ -626,6 +633,7 @@ int main(int argc, char **argv)
     fixtures_begin();
     if (options.loopback || !network_make(NODES, &why))
         printf("loopback only, no network namespaces: %s\n", why);
+    began = history_now();
     history = history_open("nemesis.history");
     write_command_settings();
     start_nodes();

@@ -1,5 +1,5 @@
 // Judges the record of a torture run or of simulated worlds (tests/torture/history.h) with a linearizability checker
-// that others wrote and use, instead of this project's own (tests/torture/check.h, tests/simulation/check.c). See
+// that others wrote and use, instead of this project's own (tests/torture/check.h). See
 // scripts/judge.sh.
 //
 // For each resource it asks two questions:
@@ -84,7 +84,7 @@ func (holds record) line(text string) error {
 	if _, err := fmt.Sscan(text, &at, &who, &event, &serial, &resource, &number, &rest); err != nil {
 		return err
 	}
-	if who == "nemesis" || event == "stall" {
+	if who == "nemesis" || event == "stall" || strings.Contains(rest, "/") { // a semaphore's permits
 		return nil
 	}
 	name := fmt.Sprintf("%s hold %d", who, serial)
@@ -104,10 +104,13 @@ func (holds record) line(text string) error {
 			of.held = at
 		}
 		of.queries = append(of.queries, at)
-		if until := at + number*int64(time.Millisecond); until > of.promised {
+		if until := at + number*int64(time.Microsecond); until > of.promised {
 			of.promised = until
 		}
 	case "fence":
+		if of.shared { // another's
+			break
+		}
 		of.token, of.tokenAt = number, at
 	case "release", "lost":
 		if of.ended == 0 {

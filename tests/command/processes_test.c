@@ -48,12 +48,12 @@ static void narrow_link(pid_t holder)
 TEST(shared_nodes, front_that_was_stopped_for_long_knows_the_end_of_validity)
 {
     story_tell(
-        "p> run --ttl 3s --grace 0 --timeout 500ms test:x -- sh -c 'trap \"exit 5\" USR1; echo in; while :; do sleep 0.1; done'\n"
+        "p> run --ttl 2s --grace 0 --timeout 500ms test:x -- sh -c 'trap \"exit 5\" USR1; echo in; while :; do sleep 0.1; done'\n"
         "shows in\n"
         "let holder holder");
     narrow_link(story_process("holder"));
     story_tell("signal SIGSTOP\n"
-               "renewals 12 test:x\n"
+               "renewals 10 test:x\n"
                "signal SIGCONT\n"
                "signal SIGUSR1\n"
                "ends 5");

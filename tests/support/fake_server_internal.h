@@ -1,5 +1,5 @@
-/* Shared by the parts of the fake server: fake_server.c (functions for tests), fake_connection.c (its thread: input and
- * output), fake_rules.c, fake_node.c (the node). All of it runs under the poller's lock. */
+/* Shared by the parts of the fake server: fake_server.c (functions for tests, rules), fake_connection.c (its thread:
+ * input and output), fake_node.c (the node). All of it runs under the poller's lock. */
 #ifndef TESTS_SUPPORT_FAKE_SERVER_INTERNAL_H
 #define TESTS_SUPPORT_FAKE_SERVER_INTERNAL_H
 
@@ -103,9 +103,8 @@ size_t fake_connection_publish(struct fake_server *server, struct resp_argument 
 /* Frees the closed ones. */
 void fake_connection_free_closed(struct fake_server *server);
 
-/* fake_rules.c. A NULL command means a new connection. */
+/* fake_server.c. A NULL command means a new connection. */
 const struct fake_rule *fake_rules_apply(struct fake_server *server, const struct fake_connection *connection,
                                          const struct resp_command *command);
-void fake_rules_free(struct fake_server *server);
 
 #endif

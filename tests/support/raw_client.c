@@ -152,12 +152,10 @@ bool raw_client_ask(const struct raw_client_place *place, uint64_t deadline_ns, 
         write_login(&out, place);
     resp_write_command(&out, argc, argv);
     bool answered = fd >= 0 && socket_send_all(fd, out.data, out.length, deadline_ns);
-    if (answered && place->password) {
+    for (unsigned owed = place->password ? 2 : 1; answered && owed > 0; owed--) {
+        bytes_consume(&in, used);
         answered = receive_reply(fd, &in, &used, deadline_ns) == RESP_WHOLE;
-        if (answered)
-            bytes_consume(&in, used);
     }
-    answered = answered && receive_reply(fd, &in, &used, deadline_ns) == RESP_WHOLE;
     if (answered)
         bytes_append(reply, in.data, used);
     else

@@ -24,6 +24,7 @@ static const struct {
     const char *events;
 } stories[] = {
     {"proposal above a majority is the token", 5, 0, "P100@0 0:99 1:98 2:97 S100"},
+    {"and above more than a majority", 5, 0, "P100@0 0:99 1:98 2:97 3:96 S100"},
     {"node that knows the number does not count", 5, 0, "P100@0 0:0 1:0 2:100 R101 0:100 1:100 2:100 S101"},
     {"larger record beside a majority does not matter", 5, 0, "P100@0 4:500 0:7 1:7 2:7 S100"},
     {"it is raised above the largest again and again", 5, 0,

@@ -39,7 +39,7 @@
 
 /* And behind a heartbeat the evidence. INFO costs a node more than the rest of it. What it shows starts the node's
  * quarantine, which protects other clients' locks, with the first client that looks; the next renewal heals this client's
- * own. Where heartbeats are 1 or 2.5 s apart, each look comes 5 s after the one before. */
+ * own. Where heartbeats are 1 or 3 s apart, each look comes 5 or 6 s after the one before. */
 #define QUORUM_BEATS_LOOK (4500 * QUORUM_MILLISECOND)
 
 /* Maximum size of a node's evidence and marker. */

@@ -10,11 +10,14 @@
 #define RETRY_DIVISOR 8
 static const quorum_duration retry_least = 20 * QUORUM_MILLISECOND;
 
-void quorum_lease_init(struct quorum_lease *lease, const struct quorum_lease_terms *terms)
+void quorum_lease_init(struct quorum_lease *lease, const struct quorum_lease_terms *terms, quorum_time *kept,
+                       unsigned nodes)
 {
     assert(terms->ttl > 0 && terms->renewal_percent < 100);
     memset(lease, 0, sizeof *lease);
     lease->terms = *terms;
+    lease->turns.kept = kept;
+    lease->turns.nodes = nodes;
     lease->renew_at = lease->hasten_to = QUORUM_NEVER;
 }
 
@@ -48,13 +51,18 @@ quorum_duration quorum_lease_rest(quorum_time least, quorum_time now, uint32_t d
     return ttl < most ? ttl : most;
 }
 
+static quorum_duration renewal_pause(const struct quorum_lease *lease)
+{
+    return lease->terms.ttl / 100 * lease->terms.renewal_percent;
+}
+
 /*
  * At renewal_percent of the ttl, minus a random tenth, so that locks acquired together are not renewed together. With
  * very many locks the first renewals are spread further, down to a quarter of that time; later ones stay spread.
  */
 static void plan_renewal(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {
-    quorum_duration pause = lease->terms.ttl / 100 * lease->terms.renewal_percent;
+    quorum_duration pause = renewal_pause(lease);
     quorum_duration spread = event->type == QUORUM_LEASE_GRANTED ? event->spread : 0;
     if (spread > pause - pause / 4)
         spread = pause - pause / 4;
@@ -76,6 +84,14 @@ static void lose(struct quorum_lease *lease, struct quorum_lease_actions *action
     actions->lost = loss;
 }
 
+void quorum_lease_begin_turns(struct quorum_lease *lease, quorum_time now)
+{
+    lease->turns.since = now;
+    lease->turns.round_end = lease->validity_end;
+    for (unsigned i = 0; i < lease->turns.nodes; i++)
+        lease->turns.kept[i] = 0;
+}
+
 /* The later of the two ends counts: a late reply may support less than an earlier one. */
 static void carry_on(struct quorum_lease *lease, quorum_time validity_end, quorum_time now)
 {
@@ -85,12 +101,49 @@ static void carry_on(struct quorum_lease *lease, quorum_time validity_end, quoru
         lease->notified = false;
 }
 
+/* A majority has confirmed it in a round. */
+static void confirm(struct quorum_lease *lease, const struct quorum_lease_event *event,
+                    struct quorum_lease_actions *actions)
+{
+    carry_on(lease, event->validity_end, event->now);
+    quorum_lease_begin_turns(lease, event->now);
+    actions->confirmed = true;
+}
+
+/* The latest time until which a majority keeps the key; 0: none does. */
+static quorum_time kept_by_majority(const struct quorum_lease_turns *turns)
+{
+    quorum_time latest = 0;
+    for (unsigned i = 0; i < turns->nodes; i++) {
+        unsigned keep = 0;
+        for (unsigned k = 0; k < turns->nodes; k++)
+            keep += turns->kept[k] >= turns->kept[i];
+        if (keep >= quorum_majority(turns->nodes) && turns->kept[i] > latest)
+            latest = turns->kept[i];
+    }
+    return latest;
+}
+
+/* The next round stays as far from the end as it was. It is due at once where a node fails. */
+static void renewed_in_turn(struct quorum_lease *lease, const struct quorum_lease_event *event,
+                            struct quorum_lease_actions *actions)
+{
+    const quorum_time end = lease->validity_end;
+    if (event->sent <= lease->turns.since)
+        return;
+    lease->turns.kept[event->node] = event->granted ? event->validity_end : 0;
+    carry_on(lease, kept_by_majority(&lease->turns), event->now);
+    actions->confirmed = lease->validity_end > end;
+    if (lease->renew_at != QUORUM_NEVER)
+        lease->renew_at = event->granted ? quorum_time_add(lease->renew_at, lease->validity_end - end) : event->now;
+}
+
 static void renewed(struct quorum_lease *lease, const struct quorum_lease_event *event,
                     struct quorum_lease_actions *actions)
 {
     if (event->verdict == QUORUM_WON) {
         lease->failures = 0;
-        carry_on(lease, event->validity_end, event->now);
+        confirm(lease, event, actions);
         plan_renewal(lease, event);
     } else if (event->verdict == QUORUM_LOST_GONE) {
         lose(lease, actions, QUORUM_LOSS_GONE); /* an end in the past would have been detected before */
@@ -147,6 +200,7 @@ static void take(struct quorum_lease *lease, const struct quorum_lease_event *ev
     switch (event->type) { /* GCOVR_EXCL_BR_LINE: there are no other events */
     case QUORUM_LEASE_GRANTED:
         lease->validity_end = event->validity_end;
+        quorum_lease_begin_turns(lease, event->now);
         plan_renewal(lease, event);
         break;
     case QUORUM_LEASE_WOKEN:
@@ -154,13 +208,16 @@ static void take(struct quorum_lease *lease, const struct quorum_lease_event *ev
     case QUORUM_LEASE_RENEWED:
         renewed(lease, event, actions);
         break;
+    case QUORUM_LEASE_IN_TURN:
+        renewed_in_turn(lease, event, actions);
+        break;
     case QUORUM_LEASE_CONFIRMED:
         confirmed(lease, event);
         break;
     case QUORUM_LEASE_EXTENDED:
         if (event->ttl > lease->terms.ttl)
             lease->terms.ttl = event->ttl;
-        carry_on(lease, event->validity_end, event->now);
+        confirm(lease, event, actions);
         break;
     case QUORUM_LEASE_JOINED:
         join(lease, event);
@@ -201,7 +258,7 @@ static void look_at_clock(struct quorum_lease *lease, quorum_time now, struct qu
 
 struct quorum_lease_actions quorum_lease_step(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {
-    struct quorum_lease_actions actions = {0, false, false, QUORUM_NOT_LOST};
+    struct quorum_lease_actions actions = {0, false, false, false, QUORUM_NOT_LOST};
     if (is_over(lease))
         return actions; /* final: no later event restores it */
     /* An event after the end cannot extend the lock: another client may hold it. */
@@ -226,6 +283,19 @@ quorum_time quorum_lease_deadline(const struct quorum_lease *lease)
             deadline = lease->validity_end - before;
     }
     return deadline;
+}
+
+/* All turns of a majority, and of one more node, are to come within the time between two rounds. */
+quorum_duration quorum_lease_in_turn(const struct quorum_lease *lease, unsigned node, quorum_duration interval,
+                                     quorum_time now)
+{
+    const struct quorum_lease_turns *turns = &lease->turns;
+    if (is_over(lease) || lease->renew_at == QUORUM_NEVER || lease->failures ||
+        interval / turns->nodes * (quorum_majority(turns->nodes) + 1) > renewal_pause(lease))
+        return 0;
+    quorum_duration rest = quorum_time_until(lease->validity_end, lease->renew_at); /* left when a round is due */
+    quorum_time kept = turns->kept[node] > turns->round_end ? turns->kept[node] : turns->round_end;
+    return quorum_time_until(kept, now) < quorum_time_add(interval, rest) ? renewal_ttl(lease, now) : 0;
 }
 
 bool quorum_lease_may_heal(const struct quorum_lease *lease)

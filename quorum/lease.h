@@ -1,6 +1,10 @@
 /*
  * A held lock over time: when to renew it, when to warn, and when it is lost. The host reports events and wakes the
  * lease at quorum_lease_deadline(). A loss by the clock needs no reply of any node.
+ *
+ * A renewal is a round, or it goes to one node after the other, in turn with the heartbeats (see heartbeat.h). A node that
+ * confirms it keeps the key for the ttl after the request, and no node shortens a ttl; so the lock is valid until the
+ * latest time until which a majority keeps it. As long as the turns go well, the end moves before a round is due.
  */
 #ifndef QUORUM_LEASE_H
 #define QUORUM_LEASE_H
@@ -27,8 +31,17 @@ struct quorum_lease_terms {
     quorum_time least;             /* a release before this keeps the keys until then; 0: it deletes them */
 };
 
+/* The renewals in turn. They begin anew with each round that confirms the lock, and with each heal. */
+struct quorum_lease_turns {
+    quorum_time since;     /* a request from before this, or of this moment, does not count */
+    quorum_time round_end; /* the end of validity then */
+    quorum_time *kept; /* per node, until when it keeps the key, less the drift; 0: not confirmed. The host's memory */
+    unsigned nodes;    /* N; 0: no renewals in turn */
+};
+
 struct quorum_lease {
     struct quorum_lease_terms terms;
+    struct quorum_lease_turns turns;
     quorum_time validity_end;
     quorum_time renew_at;  /* QUORUM_NEVER: renewal is off, beyond its cap, or in progress */
     quorum_time hasten_to; /* upper bound of the next renewal; QUORUM_NEVER: none */
@@ -38,9 +51,11 @@ struct quorum_lease {
 };
 
 enum quorum_lease_event_type {
-    QUORUM_LEASE_GRANTED,   /* validity_end, spread */
-    QUORUM_LEASE_WOKEN,     /* the deadline has passed */
-    QUORUM_LEASE_RENEWED,   /* a renewal has been decided: verdict, validity_end */
+    QUORUM_LEASE_GRANTED, /* validity_end, spread */
+    QUORUM_LEASE_WOKEN,   /* the deadline has passed */
+    QUORUM_LEASE_RENEWED, /* a renewal has been decided: verdict, validity_end */
+    QUORUM_LEASE_IN_TURN, /* a node has replied to a renewal in turn, or has failed to: node, granted, sent, validity_end:
+                               until when the node keeps the key, less the drift */
     QUORUM_LEASE_CONFIRMED, /* a renewal or extension that had failed was confirmed late: validity_end, ttl */
     QUORUM_LEASE_EXTENDED,  /* the holder extended it: validity_end, ttl */
     QUORUM_LEASE_JOINED,    /* its owner has acquired it once more: joined */
@@ -53,6 +68,9 @@ struct quorum_lease_event {
     enum quorum_lease_event_type type;
     quorum_time now;
     quorum_time validity_end;
+    quorum_time sent;
+    unsigned node;
+    bool granted;
     quorum_duration ttl;
     quorum_duration spread; /* GRANTED: spreads the first renewals of all locks; HASTEN */
     enum quorum_verdict verdict;
@@ -62,17 +80,31 @@ struct quorum_lease_event {
 
 struct quorum_lease_actions {
     quorum_duration renew; /* send a renewal with this ttl; 0: none */
+    bool confirmed;        /* a majority has confirmed the lock since the last heal */
     bool failing;          /* report: a renewal has failed, the first in a row */
     bool ending;           /* report: notify_before has been reached */
     enum quorum_loss lost; /* report: the lock is lost */
 };
 
-void quorum_lease_init(struct quorum_lease *lease, const struct quorum_lease_terms *terms);
+/* kept: memory for `nodes` times; it lives as long as the lease. */
+void quorum_lease_init(struct quorum_lease *lease, const struct quorum_lease_terms *terms, quorum_time *kept,
+                       unsigned nodes);
 
 struct quorum_lease_actions quorum_lease_step(struct quorum_lease *lease, const struct quorum_lease_event *event);
 
 /* When to send QUORUM_LEASE_WOKEN; QUORUM_NEVER: not before another event. */
 quorum_time quorum_lease_deadline(const struct quorum_lease *lease);
+
+/* Nodes are about to be sent a request that sets the lock again: only what is confirmed after that shows that a majority
+ * has the lock. */
+void quorum_lease_begin_turns(struct quorum_lease *lease, quorum_time now);
+
+/*
+ * The ttl of a renewal in turn that this node is to be sent now; 0: none, because the node keeps the key for long enough
+ * until its next turn, an interval later, or turns are too rare for this lock, or its last renewal failed.
+ */
+quorum_duration quorum_lease_in_turn(const struct quorum_lease *lease, unsigned node, quorum_duration interval,
+                                     quorum_time now);
 
 /* The ttl of a renewal that was planned with `ttl` and is sent at `now`: the keys must expire at the cap. In whole
  * milliseconds, at least 1. */

@@ -856,7 +856,7 @@ typedef struct redlock_statistics {
     uint64_t hand_offs;                  /* locks acquired by a waiter from the queue */
     uint64_t reentered;
     uint64_t released; /* confirmed by a majority */
-    uint64_t renewed;
+    uint64_t renewed;  /* how often renewals moved a lock's end: those in turn do so more often than rounds */
     uint64_t renewals_failed;
     uint64_t healed;      /* keys set again on a node that had lost them, or found there again */
     uint64_t late_grants; /* grants that arrived after their attempt had failed; the client undoes them */

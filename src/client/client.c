@@ -176,6 +176,7 @@ static void on_clock_stopped(struct rl_locks *locks)
 }
 
 static const struct rl_nodes_events nodes_events = {.engagement = engagement,
+                                                    .in_turn = rl_renewals_in_turn,
                                                     .node_changed = on_node_changed,
                                                     .node_lacks = rl_leases_hasten,
                                                     .clock_stopped = on_clock_stopped,

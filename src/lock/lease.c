@@ -15,7 +15,7 @@
 #define GRAIN_MOST (5 * QUORUM_MILLISECOND)
 _Static_assert(sizeof(struct rl_lease) +
                        REDLOCK_RESOURCES_MAX * (sizeof(struct rl_key) + 128 + REDLOCK_RESOURCE_MAX + 1) +
-                       REDLOCK_TOKEN_SIZE <=
+                       QUORUM_NODES_MAX * sizeof(quorum_time) + REDLOCK_TOKEN_SIZE <=
                    UINT16_MAX,
                "the size of a lease fits its field");
 _Static_assert(REDLOCK_PERMITS_MAX <= 32, "slots fit their field");
@@ -69,11 +69,17 @@ static char *write_key(struct rl_lease *lease, struct rl_key *key, struct rl_tex
     return at + key->size + 1;
 }
 
+/* Behind the keys; those of slots are followed by the semaphore's. */
+static quorum_time *kept_times(struct rl_lease *lease)
+{
+    return (quorum_time *)(void *)&lease->key[lease->key_count + (lease->slots != 0)];
+}
+
 /* The keys of the slots, then those of the names. Returns the end of their bytes. */
 static char *write_keys(struct rl_lease *lease, const struct rl_names *names, uint32_t slots)
 {
     struct rl_key *key = lease->key;
-    char *at = (char *)&key[names->count + quorum_count(slots)];
+    char *at = (char *)&kept_times(lease)[lease->locks->nodes->count];
     for (int slot = 0; slot < REDLOCK_PERMITS_MAX; slot++)
         if (slots >> slot & 1)
             at = write_key(lease, key++, names->name[0], slot, at);
@@ -87,8 +93,8 @@ static struct rl_lease *create(struct rl_locks *locks, const struct rl_names *na
     assert(names->count >= 1 && names->count <= REDLOCK_RESOURCES_MAX);
     size_t prefix = strlen(locks->core->options.prefix), slot_count = quorum_count(slots);
     size_t size = sizeof(struct rl_lease) + (names->count + slot_count) * sizeof(struct rl_key) +
-                  bytes_of(names, prefix) + slot_count * (prefix + names->name[0].size + RL_SLOT_SIZE) +
-                  token_room(locks->core);
+                  locks->nodes->count * sizeof(quorum_time) + bytes_of(names, prefix) +
+                  slot_count * (prefix + names->name[0].size + RL_SLOT_SIZE) + token_room(locks->core);
     struct rl_lease *lease = rl_core_allocate(locks->core, size);
     if (!lease) {
         *status = REDLOCK_NO_MEMORY;
@@ -389,21 +395,15 @@ static quorum_time wake_at(const struct quorum_lease *rules)
     return together < rules->validity_end ? together : deadline;
 }
 
-static bool is_confirmation(const struct quorum_lease_event *event)
-{
-    return event->type == QUORUM_LEASE_EXTENDED ||
-           (event->type == QUORUM_LEASE_RENEWED && event->verdict == QUORUM_WON);
-}
-
 void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *event)
 {
     if (!lease->links.listed)
         return; /* released: later events have no effect */
     assert(lease->handles.count > 0);
     rl_lease_ref(lease);
-    if (is_confirmation(event))
-        lease->renewal.healed &= lease->renewal.healing;
     struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
+    if (actions.confirmed)
+        lease->renewal.healed &= lease->renewal.healing;
     carry_out(lease, &actions);
     rl_timer_set(&lease->locks->core->timers, &lease->timer, wake_at(&lease->rules));
     rl_lease_unref(lease);
@@ -442,7 +442,7 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
     lease->queueing.held_since = now;
     lease->timer.fire = on_timer;
     add_handle(lease, &lease->handles.first, terms->event, terms->event_arg);
-    quorum_lease_init(&lease->rules, &rules);
+    quorum_lease_init(&lease->rules, &rules, kept_times(lease), lease->locks->nodes->count);
     const struct quorum_lease_event granted = {.type = QUORUM_LEASE_GRANTED,
                                                .now = now,
                                                .validity_end = terms->validity_end,

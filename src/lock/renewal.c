@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "quorum/validity.h"
 #include "src/core/result.h"
 #include "src/lock/locks.h"
 #include "src/lock/round.h"
@@ -68,7 +69,7 @@ static quorum_duration time_for_turns(const struct load *load)
 static void load_send(struct load *load)
 {
     struct rl_carrier_turns turns = {.first = 0};
-    bool renews = load->count && ((struct rl_round *)load->member[0])->renews;
+    bool renews = load->count && ((struct rl_round *)load->member[0])->rules.terms.kind == QUORUM_EXTEND;
     if (renews)
         turns.first = load->locks->renewal_turn++;
     if (renews && load->count >= RL_RENEWALS_IN_TURN)
@@ -159,6 +160,65 @@ void rl_renewals_gathered(struct rl_timer *timer)
         ;
 }
 
+/* ----------------------------------------------------------------------------------------------- renewals of one node */
+
+static unsigned asked_node(const struct rl_round *round)
+{
+    return (unsigned)__builtin_ctz(round->rules.asked);
+}
+
+static void turn_on_decision(struct rl_round *round)
+{
+    struct rl_lease *lease = round->lease;
+    const struct quorum_terms *terms = &round->rules.terms;
+    const struct quorum_lease_event event = {
+        .type = QUORUM_LEASE_IN_TURN,
+        .now = round->rules.decided_at,
+        .node = asked_node(round),
+        .granted = quorum_tally_vote_of(&round->rules.tally, asked_node(round)) == QUORUM_GRANTED,
+        .sent = round->rules.sent,
+        .validity_end = quorum_validity_end(round->rules.sent, terms->ttl, terms->drift_ppm)};
+    quorum_time end = lease->rules.validity_end;
+    rl_lease_step(lease, &event);
+    lease->locks->core->statistics.renewed += lease->rules.validity_end > end;
+}
+
+/* A round about one node: all others are counted before it begins. NULL: no memory. */
+static struct rl_round *turn_begin(struct rl_lease *lease, unsigned node, quorum_duration ttl, quorum_time now)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .ttl = ttl};
+    struct rl_round *round = rl_round_create(lease, renewal_command(lease), terms);
+    if (!round)
+        return NULL;
+    const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = quorum_node(node)};
+    round->renews = true;
+    round->fence = rl_lease_own_fence(lease);
+    round->fanout.urgent = true;
+    round->decided = turn_on_decision;
+    for (quorum_nodes left = quorum_all(lease->locks->nodes->count) & ~start.usable; left; left &= left - 1)
+        rl_round_count(round, (unsigned)__builtin_ctz(left), (struct rl_vote){.vote = QUORUM_UNREACHABLE}, now);
+    rl_round_step(round, &start);
+    return round;
+}
+
+void rl_renewals_in_turn(struct rl_locks *locks, unsigned node, quorum_duration interval)
+{
+    struct load load = {.locks = locks};
+    quorum_time now = rl_now();
+    if (locks->leases.count > RL_CARRIER_MOST)
+        return;
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next) {
+        quorum_duration ttl = quorum_lease_in_turn(&lease->rules, node, interval, now);
+        struct rl_round *round = ttl ? turn_begin(lease, node, ttl, now) : NULL;
+        if (!round)
+            continue;
+        if (!load_takes(&load, lease, round->command))
+            load_send(&load);
+        load_add(&load, round, now);
+    }
+    load_send(&load);
+}
+
 /* ------------------------------------------------------------------------------------------------------------- heals */
 
 /* Not twice at a time, where the node's window holds the first heal back: if the first one finds another holder's key
@@ -184,6 +244,7 @@ static struct rl_round *heal_begin(struct rl_lease *lease, quorum_nodes nodes, q
     const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes};
     round->fence = rl_lease_own_fence(lease);
     rl_round_step(round, &start);
+    quorum_lease_begin_turns(&lease->rules, now);
     lease->may_hold |= nodes;
     lease->renewal.healing |= nodes;
     lease->renewal.healed |= nodes;

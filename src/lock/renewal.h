@@ -7,6 +7,9 @@
  * at the end of the turn in which they are found, due renewals when a carrier is full or the first has waited for long
  * enough. A release of the lock in between leaves nothing to do: a heal must not follow the release of its lock.
  *
+ * While the nodes are heard in turn, a lock is renewed on one node after the other, with the heartbeats, and a round is due
+ * only if that has failed on a node, or the end of validity has not moved for as long as between two rounds.
+ *
  * leases.c has the lists, to which lease.c and round.c add; client.c calls this file once a turn.
  */
 #ifndef RL_RENEWAL_H
@@ -21,6 +24,10 @@ struct rl_locks;
 
 /* Sends the heals, and the due renewals that fill a carrier. Call it before the loop sleeps. */
 void rl_renewals_flush(struct rl_locks *locks);
+
+/* Sends this node the renewals that are due there, behind its heartbeat; not if more locks are held than one command
+ * takes: their rounds leave a majority of the nodes free at any time. */
+void rl_renewals_in_turn(struct rl_locks *locks, unsigned node, quorum_duration interval);
 
 /* The timer's callback: sends the renewals that have been gathered for long enough. */
 void rl_renewals_gathered(struct rl_timer *timer);

@@ -381,7 +381,7 @@ static bool is_settled(const struct rl_round *round, const struct rl_node *node,
 {
     enum quorum_kind kind = round->rules.terms.kind;
     bool adopts = kind == QUORUM_ADOPT, releases = kind == QUORUM_RELEASE;
-    bool keeps = adopts || releases || kind == QUORUM_EXTEND;
+    bool keeps = adopts || releases || kind == QUORUM_EXTEND || round->renews;
     /* The nodes that granted the lock keep it until its end, so also from a client that is cut off with the old master. */
     quorum_time until = releases && round->lease->rules.validity_end > now ? round->lease->rules.validity_end : now;
     return !keeps || quorum_guard_counts_held(node->nodes->guard, node->index, adopts, until);
@@ -531,7 +531,8 @@ static bool resend(struct rl_fanout *fanout, struct rl_request *request, struct 
 {
     (void)request;
     struct rl_round *round = (struct rl_round *)fanout;
-    if (rl_round_heals(round) && !rl_lease_may_heal(round->lease))
+    bool is_in_turn = round->renews && round->rules.terms.kind == QUORUM_LOOK;
+    if ((rl_round_heals(round) || is_in_turn) && !rl_lease_may_heal(round->lease))
         return false;
     if (round->rules.terms.kind == QUORUM_EXTEND && round->lease->kept_until)
         return false;

@@ -465,11 +465,11 @@ static bool are_healthy(const struct rl_nodes *nodes, quorum_time now)
     return healthy;
 }
 
-/* How often each node is heard while the client uses them. */
-static quorum_duration interval_in_use(const struct rl_nodes *nodes, enum rl_engagement engagement, quorum_time now)
+/* How often each node is heard if they are heard in turn; 0: they are not. */
+static quorum_duration interval_in_turn(const struct rl_nodes *nodes, enum rl_engagement engagement, quorum_time now)
 {
     if (engagement != RL_HOLDS || !are_healthy(nodes, now))
-        return RL_NODE_HEARTBEAT;
+        return 0;
     return quorum_heartbeat_in_turn(nodes->count, nodes->shortest_ttl);
 }
 
@@ -488,7 +488,8 @@ static void plan_heartbeat(struct rl_node *node, quorum_time now)
     heartbeat->interval = idle ? longer : RL_NODE_HEARTBEAT;
     rl_link_rest(&node->link, idle);
     if (!idle) {
-        schedule(node, next_turn(node, interval_in_use(nodes, engagement, now), now));
+        quorum_duration in_turn = interval_in_turn(nodes, engagement, now);
+        schedule(node, next_turn(node, in_turn ? in_turn : RL_NODE_HEARTBEAT, now));
         return;
     }
     quorum_duration jitter = rl_random_u64(&node->nodes->core->random) % (heartbeat->interval / 4);
@@ -507,6 +508,16 @@ void rl_nodes_note_ttl(struct rl_nodes *nodes, quorum_duration ttl)
         if (node->state == RL_NODE_READY && !node->heartbeat.in_flight && node->timer.due > due)
             schedule(node, due);
     }
+}
+
+/* The renewals for which the node would be woken otherwise go into the same write. */
+static void take_turn(struct rl_node *node)
+{
+    const struct rl_nodes *nodes = node->nodes;
+    quorum_duration interval = interval_in_turn(nodes, nodes->events->engagement(nodes->locks), rl_now());
+    node->heartbeat.in_flight = send_heartbeat(node);
+    if (node->heartbeat.in_flight && interval)
+        nodes->events->in_turn(nodes->locks, node->index, interval);
 }
 
 static const char *awaited(const struct rl_node *node)
@@ -540,7 +551,7 @@ static void on_timer(struct rl_timer *timer)
         break;
     case RL_NODE_READY:
         if (!node->heartbeat.in_flight)
-            node->heartbeat.in_flight = send_heartbeat(node);
+            take_turn(node);
         if (node->state == RL_NODE_READY)
             schedule(node, quorum_time_add(rl_now(), RL_NODE_HEARTBEAT));
         break;

@@ -43,6 +43,8 @@ enum rl_engagement {
 /* locks: as given to rl_nodes_create(); opaque on this floor. */
 struct rl_nodes_events {
     enum rl_engagement (*engagement)(struct rl_locks *locks);
+    /* The node has been sent its heartbeat in turn, and has the next turn after this interval. */
+    void (*in_turn)(struct rl_locks *locks, unsigned node, quorum_duration interval);
     /* The node became usable or unusable, or its second connection is up, or failed. */
     void (*node_changed)(struct rl_locks *locks, struct rl_node *node);
     /* The node may have lost keys of held locks, because it restarted, was flushed, or its clock jumped; or it is connected

@@ -723,12 +723,12 @@ TEST_ROWS(idle, a_holder_hears_healthy_nodes_in_turn, 6)
                                            owe_an_undo, lose_the_connection, lose_its_marker};
     scene_attach();
     scene_lock("held");
-    ck_assert(are_heard_every(2500 * QUORUM_MILLISECOND));
+    ck_assert(are_heard_every(3000 * QUORUM_MILLISECOND));
     if (change[_i])
         change[_i]();
     if (_i == 5)
         beat(decider());
-    ck_assert(are_heard_every(_i ? RL_NODE_HEARTBEAT : 2500 * QUORUM_MILLISECOND));
+    ck_assert(are_heard_every(_i ? RL_NODE_HEARTBEAT : 3000 * QUORUM_MILLISECOND));
     if (!rl_node_is_ready(decider()))
         rl_timer_set(&scene.client->core.timers, &decider()->timer, rl_now());
     scene_until(rl_node_is_ready(decider()));
@@ -739,7 +739,7 @@ TEST(idle, a_short_lock_brings_the_next_turns_forward)
 {
     scene_attach();
     scene_lock("stock");
-    ck_assert(are_heard_every(2500 * QUORUM_MILLISECOND));
+    ck_assert(are_heard_every(3000 * QUORUM_MILLISECOND));
     quorum_time late = rl_now() + HOUR * QUORUM_SECOND;
     for (unsigned i = 0; i < 5; i++)
         rl_timer_set(&scene.client->core.timers, &scene.client->nodes->node[i].timer, late);

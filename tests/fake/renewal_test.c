@@ -600,6 +600,129 @@ TEST_ROWS(events, a_renewal_makes_up_for_a_missed_downgrade, ROWS(downgrades))
     ck_assert_int_gt(redlock_validity_ms(held.lock), 0);
 }
 
+/* --- On one node after the other, with the heartbeats --- */
+
+static void put_off_turns(void)
+{
+    for (unsigned i = 0; i < scene.nodes; i++)
+        if (rl_node_is_ready(&scene.client->nodes->node[i]))
+            rl_timer_set(&scene.client->core.timers, &scene.client->nodes->node[i].timer,
+                         rl_now() + 3600 * QUORUM_SECOND);
+}
+
+/* The node's turn comes now, and the locks are due there, as if a third of their ttl had passed. Returns when the node has
+ * replied to the heartbeat. No other node has a turn. */
+static void give_turn(unsigned index)
+{
+    struct rl_node *node = &scene.client->nodes->node[index];
+    put_off_turns();
+    for (struct rl_lease *lease = scene.client->locks.leases.first; lease; lease = lease->links.next)
+        lease->rules.turns.round_end = 0;
+    scene_until(!node->heartbeat.in_flight);
+    uint64_t requests = node->statistics.requests;
+    rl_node_beat(node);
+    scene_until(node->statistics.requests > requests && !node->heartbeat.in_flight);
+    put_off_turns();
+}
+
+static size_t scripts_sent(unsigned first, unsigned end)
+{
+    size_t count = 0;
+    for (unsigned i = first; i < end; i++)
+        count += fake_server_count(scene.node[i], "EVALSHA");
+    return count;
+}
+
+SCENE_CASE(turns, five_nodes);
+
+static const struct {
+    uint8_t shared, fence;
+    uint32_t permits;
+} kinds[] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 2}};
+
+/* The third node to confirm moves the end of validity, and no round is needed. */
+TEST_ROWS(turns, lock_is_renewed_by_a_majority_of_turns, ROWS(kinds))
+{
+    scene_attach();
+    const redlock_acquire_options *options = SCENE_WITH(.wait_ms = SCENE_SOON_MS, .shared = kinds[_i].shared,
+                                                        .fence = kinds[_i].fence, .permits = kinds[_i].permits);
+    ck_assert_status(scene_acquire(&held, "stock", options), REDLOCK_OK);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
+    scene_each(0, 5, fake_server_forget_records);
+    quorum_time end = end_of_validity();
+    give_turn(4);
+    give_turn(0);
+    ck_assert_uint_eq(end_of_validity(), end);
+    give_turn(2);
+    scene_until(end_of_validity() > end);
+    ck_assert_uint_eq(scene_statistics().renewed, 1);
+    ck_assert_uint_eq(scripts_sent(1, 2) + scripts_sent(3, 4), 0);
+    ck_assert_uint_eq(scripts_sent(0, 5), 3);
+}
+
+/* What a node does in its turn. */
+static const struct fake_rule failures[] = {
+    {.skip = true, .reply = FAKE_LOADING},
+    {.skip = true, .reply = "$1\r\n0\r\n"},
+    {.skip = true, .hold = true},
+    {.skip = true, .silent = true, .ending = FAKE_RESET},
+};
+
+/* All nodes are sent a renewal at once, and what the turns before have confirmed counts no longer. */
+TEST_ROWS(turns, round_follows_a_turn_that_fails, ROWS(failures))
+{
+    struct fake_rule rule = failures[_i];
+    scene.options.ttl_ms = 10 * TTL_MS; /* the usual round follows too late for this test */
+    scene.options.node_timeout_ms = rule.hold ? TIMEOUT_MS : PATIENCE_MS;
+    scene_attach();
+    hold_one(REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    rule.command = "EVALSHA";
+    rule.count = 1;
+    fake_server_add_rule(scene.node[2], &rule);
+    give_turn(0);
+    give_turn(1);
+    rl_node_beat(&scene.client->nodes->node[2]);
+    scene_until(scene_statistics().renewed == 1);
+    scene_until(scene_count(3, SENT_EXTEND) >= 1);
+    ck_assert_uint_eq(scene_statistics().renewals_failed, 0);
+    scene_calm(2, 3);
+}
+
+TEST(turns, node_that_lost_the_key_is_healed)
+{
+    scene_attach();
+    hold_one(REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    fake_server_delete_key(scene.node[3], "stock");
+    give_turn(3);
+    scene_until(scene_has_key(3, "stock"));
+    ck_assert_uint_eq(scene_statistics().healed, 1);
+}
+
+/* The client waits for a lock as well, or a node is not healthy, or one command does not take all locks. */
+TEST_ROWS(turns, locks_are_renewed_by_rounds_alone, 3)
+{
+    if (_i == 2) {
+        hold_many();
+    } else {
+        scene_attach();
+        hold_one(REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    }
+    if (_i == 0) {
+        scene_hold_on(0, 5, "another");
+        scene_start_acquire(&answer, "another", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+        scene_wait_for_sent_to(0, 5, SENT_WAIT, 1);
+    }
+    if (_i == 1) {
+        fake_server_stop_listening(scene.node[4]);
+        fake_server_drop(scene.node[4], FAKE_RESET);
+        scene_until(scene_ready_nodes() == 4);
+    }
+    give_turn(0);
+    ck_assert_uint_eq(scene_count(0, SENT_EXTEND), 0);
+    scene_calm(4, 5);
+}
+
 static unsigned holding[3]; /* rules */
 
 static void hold_replies_to_extend(const char *reply)

@@ -30,6 +30,7 @@ static quorum_duration any_duration(struct fuzz_input *input)
 
 struct lease_history {
     struct quorum_lease lease;
+    quorum_time kept[5];
     bool renewing;
     unsigned losses;
     quorum_time end;
@@ -44,9 +45,12 @@ static struct quorum_lease_event lease_event(struct fuzz_input *input, const str
     struct quorum_lease_event event = {.now = now, .random = fuzz_number(input) * UINT64_C(0x9e3779b97f4a7c15)};
     static const enum quorum_lease_event_type types[] = {
         QUORUM_LEASE_WOKEN,  QUORUM_LEASE_CONFIRMED, QUORUM_LEASE_RENEWED, QUORUM_LEASE_EXTENDED,
-        QUORUM_LEASE_HASTEN, QUORUM_LEASE_CLOCK,     QUORUM_LEASE_CLOSED,  QUORUM_LEASE_RENEWED};
+        QUORUM_LEASE_HASTEN, QUORUM_LEASE_CLOCK,     QUORUM_LEASE_CLOSED,  QUORUM_LEASE_IN_TURN};
     unsigned kind = fuzz_byte(input);
     event.type = types[kind % 8];
+    event.node = kind / 8 % history->lease.turns.nodes;
+    event.granted = kind % 16 < 8 || kind / 128;
+    event.sent = now - now % (kind + 1);
     event.spread = any_duration(input) / 2;
     event.ttl = 1 + any_duration(input) / 2;
     event.verdict = (enum quorum_verdict)(1 + kind / 8 % QUORUM_LOST_CANCELLED);
@@ -118,7 +122,7 @@ static void run_lease(struct fuzz_input *input)
                                              .notify_before = any_duration(input),
                                              .cap = any_duration(input)};
     history.longest_ttl = terms.ttl;
-    quorum_lease_init(&history.lease, &terms);
+    quorum_lease_init(&history.lease, &terms, history.kept, sizeof history.kept / sizeof *history.kept);
     struct quorum_lease_event event = lease_event(input, &history, now);
     event.type = QUORUM_LEASE_GRANTED;
     while (true) {

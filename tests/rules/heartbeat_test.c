@@ -1,5 +1,5 @@
-/* The turns of the heartbeats: every node is heard often enough for the locks that are held, some node at least twice a
- * second, and no two nodes of a client, nor many clients, at the same time. */
+/* The turns of the heartbeats: every node is heard often enough for the locks that are held, some node at least every
+ * 0.6 s, and no two nodes of a client, nor many clients, at the same time. */
 #include "quorum/heartbeat.h"
 
 #include "quorum/tally.h"
@@ -15,11 +15,11 @@ static const struct {
     unsigned nodes;
     quorum_duration shortest_ttl, interval;
 } rows[] = {
-    {1, 30000 * MS, 1000 * MS},   {2, 30000 * MS, 1000 * MS},   {3, 30000 * MS, 1500 * MS},  {4, 30000 * MS, 2000 * MS},
-    {5, 30000 * MS, 2500 * MS},   {6, 30000 * MS, 2500 * MS},   {32, 30000 * MS, 2500 * MS}, {5, 10000 * MS, 2500 * MS},
-    {5, 9999 * MS, 2499750000u},  {5, 5000 * MS, 1250 * MS},    {3, 5000 * MS, 1250 * MS},   {5, 4000 * MS, 1000 * MS},
+    {1, 30000 * MS, 1000 * MS},   {2, 30000 * MS, 1200 * MS},   {3, 30000 * MS, 1800 * MS},  {4, 30000 * MS, 2400 * MS},
+    {5, 30000 * MS, 3000 * MS},   {6, 30000 * MS, 3000 * MS},   {32, 30000 * MS, 3000 * MS}, {5, 9000 * MS, 3000 * MS},
+    {5, 8999 * MS, 2999666666u},  {5, 5000 * MS, 1666666666u},  {3, 5000 * MS, 1666666666u}, {5, 3000 * MS, 1000 * MS},
     {5, 2000 * MS, 1000 * MS},    {32, 2000 * MS, 1000 * MS},   {5, 100 * MS, 1000 * MS},    {5, 0, 1000 * MS},
-    {5, QUORUM_NEVER, 2500 * MS}, {1, QUORUM_NEVER, 1000 * MS},
+    {5, QUORUM_NEVER, 3000 * MS}, {1, QUORUM_NEVER, 1000 * MS},
 };
 
 TEST_ROWS(heartbeat, interval_in_turn_follows_the_nodes_and_the_shortest_ttl, ROWS(rows))
@@ -42,7 +42,7 @@ TEST(heartbeat, step_that_passes_as_drift_is_within_the_drift_of_every_lock)
  * interval divided by the nodes. A turn is never now: the heartbeat of this moment has just been answered. */
 TEST(heartbeat, turns_are_evenly_spread)
 {
-    static const quorum_duration intervals[] = {1000 * MS, 1500 * MS, 2500 * MS};
+    static const quorum_duration intervals[] = {1000 * MS, 1800 * MS, 3000 * MS};
     uint64_t seed = 1;
     for (int life = 0; life < 100; life++) {
         unsigned nodes = 1 + random_below(&seed, QUORUM_NODES_MAX);
@@ -78,7 +78,7 @@ TEST(heartbeat, clients_are_not_in_step)
     uint64_t seed = 2;
     const quorum_time now = 123456789 * MS;
     for (unsigned i = 0; i < CLIENTS; i++)
-        hear[(quorum_heartbeat_next(3, 5, 2500 * MS, next_random(&seed), now) - now - 1) / (2500 * MS / PARTS)]++;
+        hear[(quorum_heartbeat_next(3, 5, 3000 * MS, next_random(&seed), now) - now - 1) / (3000 * MS / PARTS)]++;
     for (unsigned i = 0; i < PARTS; i++)
         ck_assert(hear[i] > CLIENTS / PARTS / 5 * 4 && hear[i] < CLIENTS / PARTS / 5 * 6);
 }

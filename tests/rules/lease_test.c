@@ -21,12 +21,14 @@ static const quorum_time begin = 1000 * QUORUM_SECOND;
  * word g.
  *   w  it is woken        k11870  a renewal has succeeded, valid until then    f  failed    G  the lock is gone
  *   c11870:9000  a failed request with this ttl is confirmed late    e11870:9000  the holder has extended it
- *   j33:9500:600  its owner acquires it once more, with renewal at this percentage, cap (0: none) and notice
+ *   t2:1000  in turn, node 2 confirms a request that was sent at 1000: it keeps the key until 9900    T2:1000  it does not
+ *   B  the turns begin anew    j33:9500:600  its owner acquires it once more, with renewal at this percentage, cap (0: none) and notice
  *   h300  a node has lost it: renew within a second, the random number says within 300 ms    C  our clock stopped
  * After an event: >9000 it is renewed with this ttl, ! the failure is reported, ~ the end is announced, x:gone the
  * loss is reported. Otherwise it does nothing.
  *   @500  500 ms since the grant       =500  it is to be woken then      E500  its validity ends then
  *   W500  it is to be woken then, has nothing to do a nanosecond earlier, and is woken
+ *   R2:3000:9000  node 2 is to be sent a renewal in turn with this ttl if its turns are 3000 ms apart; 0: none
  *   H     it may be healed             N     it may not                  P500  a renewal may take so long
  */
 static const struct story {
@@ -93,14 +95,52 @@ static const struct story {
     {"lost lock does not announce its end", .events = "@8400 Cx:clock", .notice = 500 * MS, .no_renewal = true},
     {"notice longer than the lock is given at once", .events = "g~ =2970", .notice = QUORUM_NEVER},
 
+    /* In turn. Five nodes; the next round is due as long before the end as the first one was, 5930 ms. */
+    {"third node to confirm in turn moves the end, and the next round with it",
+     .events = "@2300 t0:2100 E8900 @2400 t1:2200 E8900 =2970 @2500 t2:2300 E11000 =5070 W5070>9000"},
+    {"each later turn moves the end to what the third latest one supports",
+     .events = "@500 t0:100 t1:200 t2:300 E9000 t3:400 E9100 t4:450 E9200 t0:460 E9300 =3370"},
+    {"one node's turns count once", .events = "@500 t0:100 t0:200 t0:300 t1:400 E8900 =2970"},
+    {"turns in any order have the same end", .events = "@500 t4:450 t0:100 t2:300 E9000 t1:200 E9100 t3:400 E9200"},
+    {"round is due at once where a node fails in its turn",
+     .events = "@500 t0:100 t1:200 T2:300>9000 @501 k9401 E9401"},
+    {"node that fails in its turn counts no longer",
+     .events = "@500 t0:100 t1:200 T1:300>9000 t2:400 E8900 t3:450 E9000 =9000"},
+    {"node that fails in its turn takes nothing back", .events = "@500 t0:100 t1:200 t2:300 E9000 T0:400>9000 E9000"},
+    {"turn that fails during a round leaves the round alone", .events = "W2970>9000 @2971 T0:2960 =8900 k11870 E11870"},
+    {"turn during a round moves the end", .events = "@2960 t0:2900 t1:2910 W2970>9000 t2:2920 E11800 =11800"},
+    {"turns from before a round do not count, nor do they fail",
+     .events = "@100 t0:50 t1:60 W2970>9000 @2980 k11870 t2:2980 t3:2980 t4:2980 T4:2980 E11870 =5950"},
+    {"turns from before an extension do not count",
+     .events = "@100 t0:50 t1:60 t2:70 E8950 @200 e9050:9000 t3:190 t4:200 t0:190 E9050"},
+    {"turns from before a heal do not count",
+     .events = "@100 t0:50 t1:60 B @110 t2:100 E8900 t3:101 t4:102 t0:103 E9001"},
+    {"turn after the end moves nothing", .events = "@8890 t0:8800 t1:8800 @8900 t2:8800x:expired E8900",
+     .no_renewal = true},
+    {"node is due in its turn if the next one would come too late",
+     .events = "R0:1000:0 @1969 R0:1000:0 @1971 R0:1000:9000 R0:999:0"},
+    {"node that confirmed in its turn is due later",
+     .events = "@2000 t0:1971 R0:1000:0 R1:1000:9000 @2500 t1:2000 t2:2300 E10871 @3940 R0:1000:0 @3942 R0:1000:9000"},
+    {"node that failed in its turn is due",
+     .events = "@2000 t0:1990 W2970>9000 @2980 k11870 R0:1000:0 @4951 R0:1000:9000"},
+    {"nothing is due in turn while a round is under way", .events = "W2970>9000 R0:1000:0"},
+    {"nothing is due in turn after a round that failed", .events = "W2970>9000 @2980 f! R0:1000:0"},
+    {"nothing is due in turn if renewal is off", .events = "@8000 R0:1000:0", .no_renewal = true},
+    {"nothing is due in turn if turns are rare", .events = "@2900 R0:3712:9000 R0:3713:0"},
+    {"renewal in turn does not go beyond the cap", .events = "@2900 R0:1000:7100", .cap = 10000 * MS},
+    {"lost lock is not renewed in turn", .events = "@2900 Cx:clock R0:1000:0"},
+
     {"it is lost when a majority does not have it", .events = "W2970>9000 @2971 Gx:gone"},
     {"it is lost when our clock stopped", .events = "W2970>9000 @2971 Cx:clock"},
     {"it is lost when it is closed", .events = "W2970>9000 @2971 Xx:closed"},
 };
 
+enum { NODES = 5 };
+
 struct run {
     const struct story *story;
     struct quorum_lease lease;
+    quorum_time kept[NODES];
     quorum_time now;
 };
 
@@ -134,7 +174,7 @@ static const struct quorum_lease_terms *joined_of(const char *word)
 
 static struct quorum_lease_event event_of(const char *word)
 {
-    static const char letters[] = "gwkcejhCXfG"; /* in the order of the types; a failed renewal is one more renewal */
+    static const char letters[] = "gwktcejhCXfG"; /* in the order of the types; a failed renewal is one more renewal */
     char *rest;
     size_t type = (size_t)(strchr(letters, *word) - letters);
     uint64_t number = strtoull(word + 1, &rest, 10);
@@ -160,6 +200,26 @@ static struct quorum_lease_event event_of(const char *word)
         event.random = QUORUM_SECOND + 1 + number * MS;
     }
     return event;
+}
+
+static struct quorum_lease_event turn_of(const char *word)
+{
+    unsigned node;
+    unsigned long long sent;
+    ck_assert_int_eq(sscanf(word + 1, "%u:%llu", &node, &sent), 2);
+    return (struct quorum_lease_event){.type = QUORUM_LEASE_IN_TURN,
+                                       .node = node,
+                                       .granted = *word == 't',
+                                       .sent = begin + sent * MS,
+                                       .validity_end = begin + sent * MS + VALID};
+}
+
+static void check_turn(struct run *run, const char *word)
+{
+    unsigned node;
+    unsigned long long interval, ttl;
+    ck_assert_int_eq(sscanf(word, "R%u:%llu:%llu", &node, &interval, &ttl), 3);
+    check(run, quorum_lease_in_turn(&run->lease, node, interval * MS, run->now) == ttl * MS, word);
 }
 
 static void wake(struct run *run, quorum_time now, const char *word, const char *actions)
@@ -190,6 +250,16 @@ static void play(struct run *run, const char *word)
     case 'P':
         check(run, quorum_lease_patience(&run->lease, run->now) == number, word);
         break;
+    case 't':
+    case 'T':
+        happen(run, turn_of(word), word, actions);
+        break;
+    case 'B':
+        quorum_lease_begin_turns(&run->lease, run->now);
+        break;
+    case 'R':
+        check_turn(run, word);
+        break;
     case 'H':
     case 'N':
         check(run, quorum_lease_may_heal(&run->lease) == (*word == 'H'), word);
@@ -199,25 +269,25 @@ static void play(struct run *run, const char *word)
     }
 }
 
-static struct run begun(const struct story *story)
+static void start(struct run *run, const struct story *story)
 {
-    struct run run = {.story = story, .now = begin};
+    *run = (struct run){.story = story, .now = begin};
     const struct quorum_lease_terms terms = {.ttl = TTL,
                                              .renewal_percent = story->no_renewal ? 0 : 33,
                                              .cap = story->cap ? begin + story->cap : QUORUM_NEVER,
                                              .notify_before = story->notice};
-    memset(&run.lease, 0xee, sizeof run.lease);
-    quorum_lease_init(&run.lease, &terms);
+    memset(&run->lease, 0xee, sizeof run->lease);
+    quorum_lease_init(&run->lease, &terms, run->kept, NODES);
     if (*story->events != 'g')
-        play(&run, "g");
-    return run;
+        play(run, "g");
 }
 
 TEST_CASE(lease, NULL, NULL);
 
 TEST_ROWS(lease, lease_follows_story, ROWS(stories))
 {
-    struct run run = begun(&stories[_i]);
+    struct run run;
+    start(&run, &stories[_i]);
     char word[WORD_SIZE];
     for (const char *events = run.story->events; next_word(&events, word);)
         play(&run, word);
@@ -248,7 +318,8 @@ static const struct {
 TEST_ROWS(lease, first_renewals_are_spread, ROWS(spreads))
 {
     static const struct story none = {.events = "g"};
-    struct run run = begun(&none);
+    struct run run;
+    start(&run, &none);
     struct quorum_lease_event event = event_of("g");
     event.spread = spreads[_i].spread;
     event.random = spreads[_i].random;
@@ -266,7 +337,8 @@ TEST(lease, renewal_that_is_sent_late_does_not_go_beyond_the_cap)
         {5000 * MS, 5000 * MS}, {5000 * MS - 1, 4999 * MS}, {7 * MS, 7 * MS}, {2 * MS - 1, MS}, {MS - 1, MS}, {1, MS}};
     for (int i = 0; i < ROWS(rows); i++) {
         const struct story capped = {.events = "", .cap = rows[i].left};
-        struct run run = begun(&capped);
+        struct run run;
+        start(&run, &capped);
         ck_assert_uint_eq(quorum_lease_ttl_at(&run.lease, 5000 * MS, begin), rows[i].ttl);
     }
 }
@@ -295,7 +367,8 @@ TEST(lease, release_keeps_the_keys_for_the_rest_of_the_least_time)
 TEST(lease, latest_least_time_of_all_holders_counts)
 {
     static const struct story held = {.name = "least", .events = "", .no_renewal = true};
-    struct run run = begun(&held);
+    struct run run;
+    start(&run, &held);
     static const quorum_time joined[] = {0, 7, 3}, least[] = {0, 7, 7};
     ck_assert_uint_eq(run.lease.terms.least, 0);
     for (int i = 0; i < ROWS(joined); i++) {
@@ -312,7 +385,9 @@ TEST(lease, loss_is_reported_once_and_for_good)
     for (enum quorum_lease_event_type type = QUORUM_LEASE_WOKEN; type <= QUORUM_LEASE_CLOSED; type++) {
         const struct quorum_lease_event event = {
             .type = type, .verdict = QUORUM_WON, .validity_end = QUORUM_NEVER, .ttl = QUORUM_SECOND};
-        struct run stopped = begun(&held), ended = begun(&held);
+        struct run stopped, ended;
+        start(&stopped, &held);
+        start(&ended, &held);
         play(&stopped, "@1");
         play(&stopped, "Cx:clock");
         happen(&stopped, event, "after the loss", "");

@@ -16,6 +16,7 @@ const char *const sim_invariant_names[SIM_INVARIANTS] = {
     "G6 live", "G7 exactly once", "G8 sparing", "clocks",          "scripts"};
 
 const char *const sim_situation_names[SIM_SITUATIONS] = {"renewals",
+                                                         "renewals in turn that moved an end",
                                                          "renewals on a master promoted a moment ago",
                                                          "heals",
                                                          "heals whose connection broke",
@@ -387,6 +388,9 @@ static void check_holding(struct sim_slot *slot, quorum_time began)
     if (!lost && end < holding->told_end)
         sim_violate(SIM_TOLD, "client %u: the end of its lock on '%s' moved back by %.3f ms", process->index + 1,
                     sim_holding_name(holding), (double)(holding->told_end - end) / 1e6);
+    const struct quorum_lease *rules = &holding->lock->lease->rules;
+    sim_world->totals->met[SIM_MET_IN_TURN] +=
+        holding->told_end && end > holding->told_end && end > rules->turns.round_end && !rules->failures;
     record_validity(slot, HISTORY_VALID);
     holding->told_end = end;
     holding->told_failure = holding->lock->lease->rules.failures > 0;

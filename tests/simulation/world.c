@@ -156,6 +156,26 @@ static void be_idle(struct sim_config *config, struct sim_random *random)
     config->fault_every[SIM_FAULT_JUMP] = QUORUM_SECOND;
 }
 
+/* Locks that are held for several ttls, by clients that rarely wait, on nodes that are healthy for long enough to be heard,
+ * and sent the renewals, in turn. A client that pauses loses its lock to one that waits for it. */
+static void hold_long(struct sim_config *config, struct sim_random *random)
+{
+    const quorum_duration rarely = sim_random_log(random, 20 * QUORUM_SECOND, 200 * QUORUM_SECOND);
+    const uint32_t ttls_ms[] = {3000, 5000, 10000};
+    config->max_ttl_ms = ttls_ms[sim_random_below(random, 3)];
+    config->ttl_ms[0] = config->ttl_ms[1] = config->ttl_ms[2] = config->max_ttl_ms;
+    config->think = config->max_ttl_ms * QUORUM_MILLISECOND;
+    config->hold = 2 * config->think;
+    config->processes = config->processes < 4 ? config->processes : 4;
+    config->slots = 1;
+    config->resources = 2;
+    config->operations = (unsigned)sim_random_between(random, 60, 120);
+    config->faults &= (uint32_t)sim_random_below(random, UINT32_MAX) | 1u << SIM_FAULT_PAUSE;
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
+        if (config->fault_every[fault] < rarely)
+            config->fault_every[fault] = rarely;
+}
+
 bool sim_config_is_idle(const struct sim_config *config, unsigned process)
 {
     return config->idle && (process % 3 || config->faults & 1u << SIM_FAULT_JUMP);
@@ -198,6 +218,7 @@ static void put_behind_sentinels(struct sim_config *config, struct sim_random *r
 void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without)
 {
     struct sim_random groups = sim_random_stream(seed, 6), least = sim_random_stream(seed, 7);
+    struct sim_random holders = sim_random_stream(seed, 8);
     struct sim_random random = sim_random_stream(seed, 1);
     memset(config, 0, sizeof *config);
     config->beyond = beyond;
@@ -219,6 +240,8 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
         let_differ(config);
     else if (beyond == SIM_WITHIN && sim_random_chance(&random, 250))
         be_idle(config, &random);
+    if (config->idle && !(config->faults & 1u << SIM_FAULT_JUMP) && sim_random_chance(&holders, 500))
+        hold_long(config, &holders);
     put_behind_sentinels(config, &groups);
     config->least = sim_random_chance(&least, 700) ? 0 : (unsigned)sim_random_below(&least, 501);
     config->faults &= ~without;

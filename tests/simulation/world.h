@@ -92,6 +92,7 @@ extern const char *const sim_invariant_names[SIM_INVARIANTS];
 /* Situations that the rules are made for. A long run must meet each of them. */
 enum sim_situation {
     SIM_MET_RENEWAL,
+    SIM_MET_IN_TURN,       /* a lock's end moved by renewals on one node after the other */
     SIM_MET_EARLY_RENEWAL, /* on a master that was promoted a moment ago */
     SIM_MET_HEAL,
     SIM_MET_BROKEN_HEAL, /* its connection has broken, and the node executes it */

@@ -269,16 +269,11 @@ bool sim_keyspace_get(struct sim_keyspace *space, const char *name, int64_t micr
 
 /* ---------------------------------------------------------------------------------------------------------- scripts */
 
-#define HASH_SIZE 40
-
 static int find_script(struct resp_argument word, bool whole)
 {
-    for (int i = 0; i < RL_SCRIPTS; i++) {
-        const char *name = whole ? rl_scripts[i].text : rl_scripts[i].sha1;
-        if (memcmp(name, word.data, word.length < HASH_SIZE ? word.length : HASH_SIZE) == 0 &&
-            strlen(name) == word.length && memcmp(name, word.data, word.length) == 0)
+    for (int i = 0; i < RL_SCRIPTS; i++)
+        if (resp_argument_is(&word, whole ? rl_scripts[i].text : rl_scripts[i].sha1))
             return i;
-    }
     return -1;
 }
 
@@ -286,21 +281,6 @@ struct resp_argument sim_script_name(struct resp_argument word)
 {
     int script = find_script(word, word.length != 40);
     return script < 0 ? word : (struct resp_argument){rl_scripts[script].name, strlen(rl_scripts[script].name)};
-}
-
-/* Reads the number of keys among the words. Returns false after it has written an error reply. */
-static bool read_keys(size_t count, const struct resp_argument *words, size_t *keys, struct bytes *reply)
-{
-    long long number = 0;
-    bool is_number = resp_argument_integer(words[2], &number);
-    *keys = number > 0 ? (size_t)number : 0;
-    if (is_number && number >= 0 && *keys <= count - 3)
-        return true;
-    bytes_print(reply, "-ERR %s\r\n",
-                !is_number   ? "value is not an integer or out of range"
-                : number < 0 ? "Number of keys can't be negative"
-                             : "Number of keys can't be greater than number of args");
-    return false;
 }
 
 static void run_script(struct sim_server *server, int script, struct resp_argument text, size_t keys, size_t count,
@@ -324,34 +304,19 @@ static void evaluate(struct sim_server *server, size_t count, const struct resp_
                      struct bytes *reply)
 {
     bool whole = sim_text_is(words[0], "EVAL");
-    size_t keys;
-    if (count < 3) {
-        bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", whole ? "eval" : "evalsha");
+    long long keys = -1;
+    if (count < 3 || !resp_argument_integer(words[2], &keys) || keys < 0 || (size_t)keys > count - 3) {
+        bytes_print(reply, "-ERR wrong number of arguments, or of keys among them\r\n");
         return;
     }
     int script = find_script(words[1], whole);
-    if (!read_keys(count, words, &keys, reply))
-        return;
     if (!whole && (script < 0 || !(server->scripts & 1u << script))) {
         bytes_print(reply, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
         return;
     }
     if (script >= 0)
         server->scripts |= 1u << script;
-    run_script(server, script, words[1], keys, count - 3, words + 3, microseconds, reply);
-}
-
-static void load_script(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply)
-{
-    int script = count == 3 ? find_script(words[2], true) : -1;
-    if (count != 3 || !sim_text_is(words[1], "LOAD")) {
-        bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for 'script' command\r\n");
-        return;
-    }
-    if (script >= 0)
-        server->scripts |= 1u << script;
-    bytes_print(reply, "$40\r\n%s\r\n",
-                script < 0 ? "0000000000000000000000000000000000000000" : rl_scripts[script].sha1);
+    run_script(server, script, words[1], (size_t)keys, count - 3, words + 3, microseconds, reply);
 }
 
 /* --------------------------------------------------------------------------------------------------------- commands */
@@ -379,14 +344,6 @@ static void write_info(struct sim_server *server, size_t count, const struct res
         bytes_print(text, "# Persistence\r\naof_enabled:0\r\n");
 }
 
-static bool is_printable(struct resp_argument name)
-{
-    for (size_t i = 0; i < name.length; i++)
-        if (name.data[i] < '!' || name.data[i] > '~')
-            return false;
-    return true;
-}
-
 static void client_command(struct sim_server *server, const struct sim_session *session, size_t count,
                            const struct resp_argument *words, struct bytes *reply)
 {
@@ -394,7 +351,7 @@ static void client_command(struct sim_server *server, const struct sim_session *
     if (count == 2 && sim_text_is(words[1], "ID"))
         bytes_print(reply, ":%lld\r\n", (long long)session->id);
     else if (count == 3 && sim_text_is(words[1], "SETNAME"))
-        bytes_print(reply, "%s\r\n", is_printable(words[2]) ? "+OK" : "-ERR Client names cannot contain spaces");
+        bytes_print(reply, "+OK\r\n");
     else if (count != 4 || !sim_text_is(words[1], "KILL") || !sim_text_is(words[2], "ID"))
         bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for '%.*s'\r\n", (int)words[1].length,
                     words[1].data);
@@ -449,8 +406,6 @@ void sim_server_execute(struct sim_server *server, struct sim_session *session, 
         bytes_print(reply, "-READONLY You can't write against a read only replica.\r\n");
     else if (sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL"))
         evaluate(server, count, words, microseconds, reply);
-    else if (sim_text_is(words[0], "SCRIPT") && count > 1)
-        load_script(server, count, words, reply);
     else
         sim_keyspace_execute(&server->keys, count, words, microseconds, reply);
 }

@@ -379,7 +379,7 @@ static void break_heal(struct sim_link *link, const char *bytes, size_t size)
 {
     struct sim_random *random = &sim_world->fault_streams[SIM_FAULT_BREAK];
     if (sim_world->calm || !(sim_world->config.faults & 1u << SIM_FAULT_BREAK) ||
-        !memmem(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1, TOKEN_DIGITS) || !sim_random_chance(random, 200))
+        !memmem(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1, TOKEN_DIGITS) || !sim_random_chance(random, 800))
         return;
     link->references++;
     sim_at(sim_world->now, break_silently, link, sim_random_chance(random, 700));

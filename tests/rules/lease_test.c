@@ -114,7 +114,7 @@ static const struct story {
     {"turns from before an extension do not count",
      .events = "@100 t0:50 t1:60 t2:70 E8950 @200 e9050:9000 t3:190 t4:200 t0:190 E9050"},
     {"turns from before a heal do not count",
-     .events = "@100 t0:50 t1:60 B @110 t2:100 E8900 t3:101 t4:102 t0:103 E9001"},
+     .events = "@100 t0:50 t1:60 B @110 t2:100 t3:101 E8900 t4:102 E8900 t0:103 E9001"},
     {"turn after the end moves nothing", .events = "@8890 t0:8800 t1:8800 @8900 t2:8800x:expired E8900",
      .no_renewal = true},
     {"node is due in its turn if the next one would come too late",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Lines of a history, with times in milliseconds, separated by semicolons.
+// Lines of a history, with times and validities in milliseconds, separated by semicolons.
 func TestJudge(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -31,7 +31,12 @@ func TestJudge(t *testing.T) {
 	} {
 		holds := record{}
 		for _, line := range strings.Split(row.lines, ";") {
-			if err := holds.line(strings.Replace(line, " ", "000000 ", 1)); err != nil {
+			words := strings.Fields(line)
+			words[0] += "000000" // ns
+			if words[2] == "held" || words[2] == "valid" {
+				words[5] += "000" // us
+			}
+			if err := holds.line(strings.Join(words, " ")); err != nil {
 				t.Fatalf("%s: %s: %v", row.name, line, err)
 			}
 		}

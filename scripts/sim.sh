@@ -11,6 +11,8 @@
 #   --world N       one world, by the number and the options that a failure printed
 #   --trace         prints every event in it
 #   --history FILE  appends the locks of all worlds to this file, for scripts/judge.sh
+#   --commands FILE  appends the commands that a node executes, and its replies, to this file, for a comparison with a real server
+#   --identity ID   of that node: the real server's run_id and master_replid
 #   --clients N         with this many clients
 #   --beyond CLASS      with one assumption broken
 #   --without FAULTS    without these faults, separated by commas

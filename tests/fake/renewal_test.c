@@ -2,6 +2,7 @@
  * requests, but no lock expires because of that. */
 #include "fake/scene.h"
 
+#include "quorum/validity.h"
 #include "src/client/client.h"
 #include "src/core/timer.h"
 #include "src/node/script.h"
@@ -640,9 +641,11 @@ static const struct {
     uint32_t permits;
 } kinds[] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 2}};
 
-/* The third node to confirm moves the end of validity, and no round is needed. */
+/* The third node to confirm moves the end of validity, and no round is needed. What counts is when a node was sent its
+ * renewal, not when it replied. */
 TEST_ROWS(turns, lock_is_renewed_by_a_majority_of_turns, ROWS(kinds))
 {
+    scene.options.node_timeout_ms = PATIENCE_MS;
     scene_attach();
     const redlock_acquire_options *options = SCENE_WITH(.wait_ms = SCENE_SOON_MS, .shared = kinds[_i].shared,
                                                         .fence = kinds[_i].fence, .permits = kinds[_i].permits);
@@ -651,11 +654,17 @@ TEST_ROWS(turns, lock_is_renewed_by_a_majority_of_turns, ROWS(kinds))
         scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
     scene_each(0, 5, fake_server_forget_records);
     quorum_time end = end_of_validity();
+    scene_hold_replies(4, 5, "EVALSHA");
     give_turn(4);
+    quorum_time sent_before = rl_now();
     give_turn(0);
-    ck_assert_uint_eq(end_of_validity(), end);
     give_turn(2);
+    scene_until(scripts_sent(0, 5) == 3);
+    ck_assert_uint_eq(end_of_validity(), end);
+    scene_calm(4, 5);
     scene_until(end_of_validity() > end);
+    ck_assert_uint_le(end_of_validity(), quorum_validity_end(sent_before, TTL_MS * QUORUM_MILLISECOND,
+                                                             scene.client->core.options.drift_ppm));
     ck_assert_uint_eq(scene_statistics().renewed, 1);
     ck_assert_uint_eq(scripts_sent(1, 2) + scripts_sent(3, 4), 0);
     ck_assert_uint_eq(scripts_sent(0, 5), 3);

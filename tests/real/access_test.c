@@ -1,5 +1,5 @@
 /* Access to real servers by each way to call: passwords, databases, Unix sockets, IPv6, host names.
- * rights_test.c has the users, doctor_test.c the servers that must not vote. */
+ * rights_test.c has the users, command/doctor.txt the servers that must not vote. */
 #include "real/held.h"
 
 #include "support/bytes.h"

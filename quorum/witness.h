@@ -47,7 +47,7 @@ struct quorum_witness {
 
 struct quorum_witnesses {
     unsigned count;
-    unsigned least; /* of which a majority must agree, for all that is known: so many are listed, or a cluster needs */
+    unsigned least; /* a majority of this many must agree at least: of those listed, or that a cluster needs */
     struct quorum_witness witness[QUORUM_WITNESSES_MAX];
 };
 

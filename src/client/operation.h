@@ -80,7 +80,7 @@ struct rl_operation_type {
     bool is_release; /* neither operations_max nor an early end prevents its start */
     bool returns_lock;
     bool returns_state;
-    size_t (*extra_size)(const struct rl_arguments *arguments); /* of what is behind the struct */
+    size_t (*extra_size)(const struct rl_arguments *arguments); /* of the bytes behind the struct */
     void (*start)(struct rl_operation *operation, const struct rl_arguments *arguments);
     /* There will be no operation, because the client closes or for lack of memory: ends the handle in the arguments. */
     void (*abandon)(const struct rl_arguments *arguments);

@@ -343,7 +343,7 @@ static bool is_no_string(const redlock_result *result)
     return held > 0;
 }
 
-/* The status, or what is known of the lock that is held. */
+/* The status; or the holder of the lock, and how long it is held. */
 static const char *status_text(const redlock_result *result, int status)
 {
     if (status == REDLOCK_HELD && strcmp(result->holder.token, RL_REMARK_NO_LOCK) == 0)

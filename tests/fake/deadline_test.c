@@ -9,7 +9,7 @@
 enum { DEADLINE_MS = 100, FROZEN = 3, NODES = 5, ATTEMPTS = 20 };
 enum { WAITING_CALLS = CALL_READY, ROWS_OF_CALLS = WAITING_CALLS * WAYS };
 
-/* By client: who has the lock when the call begins. */
+/* The client that has the lock when the call begins. */
 enum {
     OURS = CALL_BIT(CALL_RELEASE) | CALL_BIT(CALL_EXTEND) | CALL_BIT(CALL_DOWNGRADE) | CALL_BIT(CALL_CLOSE),
     ANOTHERS = CALL_BIT(CALL_ADOPT) | CALL_BIT(CALL_RELEASE_TOKEN),

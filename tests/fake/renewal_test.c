@@ -698,6 +698,26 @@ TEST_ROWS(turns, round_follows_a_turn_that_fails, ROWS(failures))
     scene_calm(2, 3);
 }
 
+/* The node's master was replaced while the renewal was on its way: for a moment the old one may grant the lock as well. */
+TEST(turns, master_that_has_not_settled_confirms_nothing)
+{
+    struct quorum_guard_node *judged;
+    scene.options.ttl_ms = 10 * TTL_MS;
+    scene.options.node_timeout_ms = PATIENCE_MS;
+    scene_attach();
+    hold_one(REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    scene_hold_replies(2, 3, "EVALSHA");
+    give_turn(0);
+    give_turn(1);
+    give_turn(2);
+    judged = &scene.client->nodes->guard->node[2];
+    judged->changes = true;
+    judged->settled = QUORUM_NEVER;
+    scene_calm(2, 3);
+    scene_until(scene_count(3, SENT_EXTEND) >= 1); /* of the round that follows */
+    scene_until(scene_statistics().renewed == 1);
+}
+
 TEST(turns, node_that_lost_the_key_is_healed)
 {
     scene_attach();

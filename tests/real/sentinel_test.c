@@ -34,7 +34,7 @@ static struct group {
     int reservation[SENTINELS];
     struct process process[SENTINELS];
 } groups[GROUPS];
-static unsigned apart; /* so many Sentinels are in the first master's network */
+static unsigned apart; /* this number of Sentinels is in the first master's network */
 static unsigned group_count;
 static struct temp_dir *directory;
 
@@ -856,7 +856,7 @@ TEST(voted, majority_keeps_the_old_master)
         real_turn(with);
     }
     ck_assert_uint_eq(naming(0), 2);
-    real_until(without, held_all_usable(without)); /* whatever its lock has become on a busy machine */
+    real_until(without, held_all_usable(without)); /* on a busy machine its lock may have ended */
     network_cut(0, 0);
     while (!after) {
         if (face_acquire(with, key, NULL, &after, &result) == REDLOCK_OK)

@@ -167,9 +167,9 @@ TEST_ROWS(deadlines, a_close_ends_a_call, ROWS_OF_CALLS)
         scene_turn();
     ck_assert_uint_eq(call.answer.callbacks, 0);
     scene_start_close(&closed);
-    scene_calm(0, NODES);
-    ck_assert_status(scene_wait(&call.answer), REDLOCK_CANCELLED);
+    ck_assert_status(scene_wait(&call.answer), REDLOCK_CANCELLED); /* no node has replied */
     ck_assert_ptr_null(call.answer.lock);
+    scene_calm(0, NODES);
     ck_assert_status(scene_wait(&closed), REDLOCK_OK);
     ck_assert_uint_eq(closed.result.pending_undos, 0);
     ck_assert_uint_lt(call.answer.place, closed.place);

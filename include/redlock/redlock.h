@@ -97,7 +97,8 @@ enum redlock_status {
     REDLOCK_HELD = -1,          /* others hold the lock, or part of it: a majority cannot be reached */
     REDLOCK_NO_QUORUM = -2,     /* too many nodes are down, silent or refusing: a majority cannot be reached */
     REDLOCK_MISCONFIGURED = -3, /* the same, and waiting does not help: wrong password, missing permission, replica */
-    REDLOCK_TOO_SLOW = -4,      /* a majority granted the lock, but with less than minimum_validity_ms left */
+    REDLOCK_TOO_SLOW = -4,      /* a majority granted the lock, but with less than minimum_validity_ms left; or, during
+                                   the attempt, this client's clock stopped or it learned of a larger max_ttl */
     REDLOCK_TIMED_OUT = -5,     /* wait_ms passed; the result's cause is the status of the last attempt */
     REDLOCK_CANCELLED = -6,     /* ended by redlock_cancel() or by closing the client */
     REDLOCK_LOST = -7,          /* the lock is no longer held: it expired, or a majority no longer has its key */

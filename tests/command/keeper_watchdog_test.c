@@ -73,47 +73,23 @@ static void await_end(void)
     ck_assert_int_eq(waitid(P_PID, (id_t)watchdog.pid, &ended, WEXITED | WNOWAIT), 0);
 }
 
-static void kill_watchdog(void)
-{
-    ck_assert_int_eq(kill(watchdog.pid, SIGKILL), 0);
-    await_end();
-}
-
 TEST_CASE(keeper_watchdog, NULL, NULL);
 
-TEST(keeper_watchdog, watchdog_that_is_killed_is_replaced)
+TEST(keeper_watchdog, watchdog_that_has_ended_is_replaced_after_a_pause)
 {
     start_watchdog(LONG_MS);
     pid_t first = watchdog.pid;
     move_start(LONG_MS);
     cli_keeper_watchdog_renew(&watchdog);
     ck_assert_int_eq(watchdog.pid, first);
-    kill_watchdog();
-    cli_keeper_watchdog_renew(&watchdog);
-    ck_assert_int_gt(watchdog.pid, 0);
-    ck_assert_int_ne(watchdog.pid, first);
-    end();
-}
-
-/* The PID may be reused by another process, which must not be killed instead. */
-TEST(keeper_watchdog, number_of_watchdog_that_cannot_be_replaced_is_forgotten)
-{
-    start_watchdog(LONG_MS);
-    move_start(LONG_MS);
-    kill_watchdog();
+    kill(first, SIGKILL);
+    await_end();
     leave_descriptors(0);
     cli_keeper_watchdog_renew(&watchdog);
-    ck_assert_int_eq(watchdog.pid, 0);
-    end();
-}
-
-/* The pipe takes the last two descriptors, so the watchdog ends at once. */
-TEST(keeper_watchdog, watchdog_that_ends_at_once_is_replaced_after_a_pause)
-{
-    start_watchdog(LONG_MS);
+    ck_assert_int_eq(watchdog.pid,
+                     0);  /* the number may be reused by another process, which must not be killed instead */
+    leave_descriptors(2); /* for the pipe, so the next watchdog ends at once */
     move_start(LONG_MS);
-    kill_watchdog();
-    leave_descriptors(1); /* the other one is that of the first pipe */
     cli_keeper_watchdog_renew(&watchdog);
     ck_assert_int_gt(watchdog.pid, 0);
     await_end();

@@ -6,26 +6,28 @@
  * Whatever the nodes send: the client does not crash, its memory is bounded, it reports every operation once and by its
  * deadline, it closes, it acquires a lock only if a majority has granted it, and no text contains a control character
  * from a node.
+ *
+ * The nodes run in the client's thread, on unix sockets. A parser that is independent of the library determines from the
+ * bytes on the wire which tokens a node has granted, so the grants can be compared with the client's results.
  */
 #include "fuzz.h"
-#include "liars.h"
 
 #include "src/client/client.h"
 #include "src/core/timer.h"
 #include "support/fixture.h"
+#include "support/node_model.h"
+#include "support/sockets.h"
+#include "support/temp_dir.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-enum { LOCKS = 4, TTL_MS = 2000, MAX_TTL_MS = 3000, STEPS_MAX = 200 };
-
-static struct ev_loop *loop;
-static redlock_client *client;
-static redlock_lock *locks[LOCKS];
-static redlock_cancellation *cancellation;
-static unsigned started, told;
-static bool closed;
 static quorum_time now;
 static uint64_t seed;
 
@@ -50,13 +52,285 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
+/* --- The nodes --- */
+
+enum { NODES = 3, CONNECTIONS = 64, TOKEN = 40 };
+
+struct connection {
+    int fd;
+    unsigned node;
+    struct sim_session session;
+    struct bytes in;               /* from the client, not parsed yet */
+    struct bytes out;              /* sent, and not yet a complete reply */
+    struct resp_command **pending; /* requests without a complete reply, the oldest first */
+    size_t pending_count;
+    bool lost_track; /* the node sent bytes that are no reply: later bytes do not count */
+};
+
+static int listeners[NODES];
+static char *paths[NODES];
+static struct connection connections[CONNECTIONS];
+static size_t connection_count;
+static struct sim_server servers[NODES]; /* they know what a healthy node would reply */
+static bool clocks_running;
+
+/* Tokens that a node has granted; of the running input. */
+static struct grant {
+    unsigned node;
+    char token[TOKEN + 1];
+} grants[4096];
+static size_t grant_count;
+static unsigned unreadable; /* nodes that sent bytes which hiredis may read and this parser rejects: possible grants */
+
+static void listen_all(void)
+{
+    const char *directory = temp_dir_path(temp_dir_make());
+    for (unsigned i = 0; i < NODES; i++) {
+        paths[i] = fixture_text("%s/%u", directory, i);
+        listeners[i] = socket_listen_unix(paths[i]);
+    }
+}
+
+/* "unix:///tmp/.../0,..." with the login before each path and the parameters after it. */
+static const char *list_nodes(const char *login, const char *parameters)
+{
+    static char list[2048];
+    size_t used = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%sunix://%s%s%s", i ? "," : "", login, paths[i],
+                                 parameters);
+    return list;
+}
+
+/* --- The grants, as the bytes on the wire show them --- */
+
+/* The random digits of a token, alone or with a time and a label behind them. */
+static bool is_token(const struct resp_argument *argument)
+{
+    return argument->length >= TOKEN && strspn(argument->data, "0123456789abcdef") == TOKEN &&
+           (argument->length == TOKEN || argument->data[TOKEN] == '/');
+}
+
+static bool is_script(const struct resp_command *command, const char *name)
+{
+    bool evaluates = resp_command_is(command, "EVAL") || resp_command_is(command, "EVALSHA");
+    return evaluates && command->argc > 2 && (!name || sim_text_is(sim_script_name(command->argv[1]), name));
+}
+
+/* Any reply that could count as a grant counts as one. */
+static bool may_be_grant(const struct resp_command *command, const char *reply, size_t length)
+{
+    if (resp_command_is(command, "SET")) {
+        bool gets = command->argc > 4 && sim_text_is(command->argv[4], "GET"); /* nil: there was no key */
+        return length == 5 && memcmp(reply, gets ? "$-1\r\n" : "+OK\r\n", 5) == 0;
+    }
+    if (!is_script(command, NULL) || is_script(command, "release") || is_script(command, "query"))
+        return false;
+    if (is_script(command, "wait"))
+        return length > 8 && memcmp(reply, "*6\r\n:", 5) == 0 && memcmp(reply, "*6\r\n:0\r\n", 8) != 0;
+    return reply[0] != '-' && memcmp(reply, "$-1", 3) != 0 && memcmp(reply, ":0\r\n", 4) != 0;
+}
+
+static void note_grants(unsigned node, const struct resp_command *command)
+{
+    for (size_t i = 1; i < command->argc; i++) {
+        if (!is_token(&command->argv[i]) || grant_count == sizeof grants / sizeof *grants)
+            continue;
+        struct grant *grant = &grants[grant_count++];
+        grant->node = node;
+        memcpy(grant->token, command->argv[i].data, TOKEN);
+    }
+}
+
+static unsigned count_granted(const char *token)
+{
+    unsigned nodes = unreadable;
+    for (size_t i = 0; i < grant_count; i++)
+        if (strncmp(grants[i].token, token, TOKEN) == 0)
+            nodes |= 1u << grants[i].node;
+    return (unsigned)__builtin_popcount(nodes);
+}
+
+static void drop_oldest(struct connection *connection)
+{
+    free(connection->pending[0]);
+    connection->pending_count--;
+    memmove(connection->pending, connection->pending + 1, connection->pending_count * sizeof *connection->pending);
+}
+
+/* The client closes the connection after a larger reply. */
+enum { REPLY_MOST = 1 << 16 };
+
+/* The length of the first reply in the bytes. 0: it is incomplete; -1: they are no reply. */
+static long reply_length(const char *bytes, size_t length)
+{
+    size_t at = 0;
+    for (long long owed = 1; owed > 0; owed--) { /* an array of n elements requires n more replies */
+        const char *line = bytes + at, *end = memmem(line, length - at, "\r\n", 2);
+        long long number = 0;
+        if (!end)
+            return 0;
+        if (!memchr("+-:$*", *line, 5))
+            return -1;
+        const struct resp_argument text = {line + 1, (size_t)(end - line) - 1};
+        if (memchr(":$*", *line, 3) && (!resp_argument_integer(text, &number) || (*line != ':' && number > 1 << 20)))
+            return -1;
+        at += text.length + 3 + (*line == '$' && number >= 0 ? (size_t)number + 2 : 0);
+        if (at > length)
+            return 0;
+        owed += *line == '*' && number > 0 ? number : 0;
+    }
+    return (long)at;
+}
+
+/* Assigns complete replies to the requests, in order. */
+static void match_replies(struct connection *connection)
+{
+    while (!connection->lost_track && connection->pending_count && connection->out.length) {
+        long length = reply_length(connection->out.data, connection->out.length);
+        if (length == 0 && connection->out.length < REPLY_MOST)
+            return;
+        connection->lost_track = length <= 0;
+        if (connection->lost_track) {
+            unreadable |= 1u << connection->node;
+            return;
+        }
+        if (may_be_grant(connection->pending[0], connection->out.data, (size_t)length))
+            note_grants(connection->node, connection->pending[0]);
+        drop_oldest(connection);
+        bytes_consume(&connection->out, (size_t)length);
+    }
+}
+
+/* --- The nodes' connections --- */
+
+static void accept_all(unsigned node, bool *news)
+{
+    int fd;
+    while (connection_count < CONNECTIONS &&
+           (fd = accept4(listeners[node], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        connections[connection_count++] =
+            (struct connection){.fd = fd, .node = node, .session.id = ++servers[node].last_id};
+        *news = true;
+    }
+}
+
+static void forget(size_t index)
+{
+    struct connection *connection = &connections[index];
+    close(connection->fd);
+    while (connection->pending_count)
+        drop_oldest(connection);
+    free(connection->pending);
+    bytes_free(&connection->in);
+    bytes_free(&connection->out);
+    connections[index] = connections[--connection_count];
+}
+
+static void parse_commands(struct connection *connection)
+{
+    size_t used;
+    struct resp_command *command;
+    while (resp_parse_command(connection->in.data, connection->in.length, &used, &command) == RESP_WHOLE) {
+        connection->pending =
+            fixture_reallocate(connection->pending, (connection->pending_count + 1) * sizeof *connection->pending);
+        connection->pending[connection->pending_count++] = command;
+        match_replies(connection); /* bytes sent before the request count as its reply, for the client too */
+        bytes_consume(&connection->in, used);
+        if (connection->in.length == 0)
+            return;
+    }
+}
+
+/* Returns false if the connection has ended. */
+static bool read_all(struct connection *connection, bool *news)
+{
+    while (true) {
+        ssize_t got = recv(connection->fd, bytes_room(&connection->in, 65536), 65536, 0);
+        if (got < 0)
+            return errno == EAGAIN;
+        *news = true;
+        if (got == 0)
+            return false;
+        connection->in.length += (size_t)got;
+        parse_commands(connection);
+    }
+}
+
+/* Processes new connections, commands and ends of connections. Returns true if there were any. */
+static bool take_all(void)
+{
+    bool news = false;
+    for (unsigned i = 0; i < NODES; i++)
+        accept_all(i, &news);
+    for (size_t i = connection_count; i-- > 0;)
+        if (!read_all(&connections[i], &news))
+            forget(i);
+    return news;
+}
+
+/* Without keys except the marker of a node that an operator vouches for. */
+static void restart(unsigned node)
+{
+    struct sim_server *server = &servers[node];
+    char marker[128];
+    sim_keyspace_clear(&server->keys);
+    *server = (struct sim_server){.last_id = 0};
+    snprintf(server->run_id, sizeof server->run_id, "%040u", node);
+    snprintf(server->replid, sizeof server->replid, "%040u", node);
+    snprintf(marker, sizeof marker, "2 %s 0 0 0 0 0 3000 %d trusted 0123456789abcdef default", server->run_id, NODES);
+    const struct resp_argument words[] = {resp_argument_of("SET"), resp_argument_of("redlock:marker"),
+                                          resp_argument_of(marker)};
+    struct bytes reply = {0};
+    sim_keyspace_execute(&server->keys, sizeof words / sizeof *words, words, 0, &reply);
+    bytes_free(&reply);
+}
+
+/* --- What the nodes send --- */
+
+static void say(size_t index, const void *bytes, size_t size)
+{
+    struct connection *connection = &connections[index];
+    bytes_append(&connection->out, bytes, size);
+    match_replies(connection);
+    socket_send_some(connection->fd, bytes, size); /* if the client has closed the connection, they do not matter */
+}
+
+/* Executes the next request as a healthy node, and sends the reply, cut to `cut` bytes, with the byte at `at` replaced
+ * (at < 0: no byte). */
+static void answer(size_t index, size_t cut, long at, uint8_t byte)
+{
+    struct connection *connection = &connections[index];
+    struct bytes reply = {0};
+    if (connection->pending_count == 0)
+        return;
+    const struct resp_command *command = connection->pending[0];
+    sim_server_execute(&servers[connection->node], &connection->session, command->argc, command->argv,
+                       clocks_running ? (int64_t)(now / QUORUM_MICROSECOND) : 1000000000, &reply);
+    if (at >= 0)
+        reply.data[(size_t)at % reply.length] = (char)byte;
+    say(index, reply.data, cut < reply.length ? cut : reply.length);
+    bytes_free(&reply);
+}
+
+/* --- The client --- */
+
+enum { LOCKS = 4, TTL_MS = 2000, MAX_TTL_MS = 3000, STEPS_MAX = 200 };
+
+static struct ev_loop *loop;
+static redlock_client *client;
+static redlock_lock *locks[LOCKS];
+static redlock_cancellation *cancellation;
+static unsigned started, told;
+static bool closed;
+
 /* --- What the callbacks check --- */
 
 static void check_result(const redlock_result *result)
 {
     redlock_result copy = *result;
     fuzz_require(fuzz_is_printable(redlock_result_text(&copy)), "a control character in a result");
-    fuzz_require(result->nodes <= LIARS, "%u nodes", result->nodes);
+    fuzz_require(result->nodes <= NODES, "%u nodes", result->nodes);
     unsigned votes =
         result->granted + result->held + result->absent + result->refused + result->unreachable + result->timed_out;
     fuzz_require(votes <= result->nodes || result->nodes == 0, "%u votes of %u nodes", votes, result->nodes);
@@ -68,8 +342,8 @@ static void check_lock(const redlock_lock *lock)
 {
     int64_t validity = redlock_validity_ms(lock);
     fuzz_require(validity <= TTL_MS, "valid for %lld ms", (long long)validity);
-    unsigned granted = liars_granted(redlock_lock_token(lock));
-    fuzz_require(granted >= LIARS / 2 + 1, "won with the grants of %u nodes", granted);
+    unsigned granted = count_granted(redlock_lock_token(lock));
+    fuzz_require(granted >= NODES / 2 + 1, "won with the grants of %u nodes", granted);
 }
 
 static void on_acquired(redlock_client *owner, redlock_lock *lock, const redlock_result *result, void *arg)
@@ -102,7 +376,7 @@ static void on_queried(redlock_client *owner, const redlock_state *state, const 
     (void)arg;
     told++;
     check_result(result);
-    for (unsigned i = 0; i < LIARS; i++)
+    for (unsigned i = 0; i < NODES; i++)
         fuzz_require(fuzz_is_printable(state->node[i].token), "a control character in a token");
 }
 
@@ -144,7 +418,7 @@ static void settle(void)
 {
     for (unsigned quiet = 0, turns = 0; quiet < 2 && turns < 50; turns++) {
         turn();
-        quiet = liars_take() ? 0 : quiet + 1;
+        quiet = take_all() ? 0 : quiet + 1;
     }
 }
 
@@ -152,9 +426,9 @@ static void answer_all(void)
 {
     for (unsigned rounds = 0; rounds < 4; rounds++) {
         settle();
-        for (size_t i = 0; i < liars_connections(); i++)
-            for (size_t left = liars_pending(i); left; left--)
-                liars_answer(i, SIZE_MAX, -1, 0);
+        for (size_t i = 0; i < connection_count; i++)
+            for (size_t left = connections[i].pending_count; left; left--)
+                answer(i, SIZE_MAX, -1, 0);
     }
     settle();
 }
@@ -171,18 +445,18 @@ static void step_answer(struct fuzz_input *input, size_t connection)
 {
     unsigned count = fuzz_byte(input) % 32 + 1;
     for (unsigned i = 0; i < count; i++)
-        liars_answer(connection, SIZE_MAX, -1, 0);
+        answer(connection, SIZE_MAX, -1, 0);
 }
 
 static void step_cut(struct fuzz_input *input, size_t connection)
 {
-    liars_answer(connection, fuzz_byte(input), -1, 0);
+    answer(connection, fuzz_byte(input), -1, 0);
 }
 
 static void step_change(struct fuzz_input *input, size_t connection)
 {
     long at = fuzz_word(input);
-    liars_answer(connection, SIZE_MAX, at, fuzz_byte(input));
+    answer(connection, SIZE_MAX, at, fuzz_byte(input));
 }
 
 static void step_say(struct fuzz_input *input, size_t connection)
@@ -190,7 +464,7 @@ static void step_say(struct fuzz_input *input, size_t connection)
     size_t size;
     size_t wanted = fuzz_byte(input);
     const uint8_t *bytes = fuzz_bytes(input, wanted, &size);
-    liars_say(connection, bytes, size);
+    say(connection, bytes, size);
 }
 
 /* Sends typical replies of servers, and bytes of services that are no servers. */
@@ -243,7 +517,7 @@ static void step_canned(struct fuzz_input *input, size_t connection)
         "$13\r\nrun_id:\001\002\r\n\r\n\r\n",
         "$25\r\nrole:slave\r\naof_enabled:0\r\n\r\n"};
     const char *word = words[fuzz_byte(input) % (sizeof words / sizeof *words)];
-    liars_say(connection, word, strlen(word));
+    say(connection, word, strlen(word));
 }
 
 /* The messages and replies that a text may end: those without a size end with their line. */
@@ -284,7 +558,7 @@ static void step_text(struct fuzz_input *input, size_t connection)
         size += (size_t)snprintf(bytes + size, 128, "$%zu\r\n", used);
     memcpy(bytes + size, text, used);
     memcpy(bytes + size + used, "\r\n", 2);
-    liars_say(connection, bytes, size + used + 2 - (kind & 32 ? fuzz_byte(input) % (used + 2) : 0));
+    say(connection, bytes, size + used + 2 - (kind & 32 ? fuzz_byte(input) % (used + 2) : 0));
 }
 
 /* Sends the same bytes repeatedly, as an endless stream. */
@@ -297,17 +571,17 @@ static void step_flood(struct fuzz_input *input, size_t connection)
     const uint8_t *bytes = fuzz_bytes(input, fuzz_byte(input) % MOST, &size);
     for (unsigned i = 0; i < TIMES; i++, filled += size)
         memcpy(chunk + filled, bytes, size);
-    for (unsigned i = 0; i < chunks && filled && connection < liars_connections(); i++) {
-        liars_say(connection, chunk, filled);
+    for (unsigned i = 0; i < chunks && filled && connection < connection_count; i++) {
+        say(connection, chunk, filled);
         turn();
-        liars_take();
+        take_all();
     }
 }
 
 static void step_hang_up(struct fuzz_input *input, size_t connection)
 {
     (void)input;
-    liars_hang_up(connection);
+    forget(connection);
 }
 
 static void step_answer_all(struct fuzz_input *input)
@@ -388,7 +662,7 @@ static void run_steps(struct fuzz_input *input)
 {
     for (unsigned i = 0; i < STEPS_MAX && input->left; i++) {
         unsigned step = fuzz_byte(input), index = step % (sizeof steps / sizeof *steps);
-        size_t open = liars_connections();
+        size_t open = connection_count;
         if (steps[index].run)
             steps[index].run(input);
         else if (open)
@@ -411,10 +685,12 @@ static void begin(unsigned how)
     seed = how;
     started = told = 0;
     closed = false;
-    liars_restart(how >> 3 & 1);
+    clocks_running = how >> 3 & 1;
+    for (unsigned i = 0; i < NODES; i++)
+        restart(i);
     const char *login = how & 4 ? "lock:word@" : "";
     redlock_result result;
-    int status = redlock_attach(loop, liars_list(login, "?timeout_ms=50"), &options, &client, &result);
+    int status = redlock_attach(loop, list_nodes(login, "?timeout_ms=50"), &options, &client, &result);
     fuzz_require(status == REDLOCK_OK, "%s", redlock_result_text(&result));
     status = redlock_cancellation_create(client, &cancellation);
     fuzz_require(status == REDLOCK_OK, "%d", status);
@@ -423,7 +699,7 @@ static void begin(unsigned how)
 static void look_at_everything(void)
 {
     static char text[1 << 16];
-    for (unsigned i = 0; i < LIARS; i++) {
+    for (unsigned i = 0; i < NODES; i++) {
         redlock_node_status node;
         fuzz_require(redlock_node_status_get(client, i, &node) == REDLOCK_OK, "node %u", i);
         fuzz_require(fuzz_is_printable(node.role) && fuzz_is_printable(node.version) &&
@@ -455,12 +731,15 @@ static void wait_for_close(redlock_client *closing)
     client = NULL;
     redlock_cancellation_destroy(&cancellation);
     memset(locks, 0, sizeof locks);
-    liars_forget();
+    while (connection_count)
+        forget(connection_count - 1);
+    grant_count = 0;
+    unreadable = 0;
 }
 
 static void initialize(void)
 {
-    liars_listen();
+    listen_all();
     loop = ev_loop_new(EVFLAG_AUTO);
     fuzz_require(loop, "no loop");
 }

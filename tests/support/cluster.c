@@ -173,8 +173,9 @@ _Noreturn static void give_up(const struct node *node, const char *what)
     fixture_fail("the server on port %u %s; its log:\n%.*s", node->port, what, (int)log.length, log.data);
 }
 
+/* Appends the reply as text, or the reason why there is none. */
 static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc, const struct resp_argument *argv,
-                     struct bytes *reply)
+                     struct bytes *text)
 {
     bool has_user = !node->host && server_program_has(SERVER_ACL);
     const struct raw_client_place place = {.path = node->socket_path,
@@ -182,16 +183,16 @@ static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc,
                                            .port = node->port,
                                            .user = has_user ? FIXTURE_USER : NULL,
                                            .password = has_user ? "" : node->password};
-    return raw_client_ask(&place, deadline_ns, argc, argv, reply);
+    return raw_client_ask(&place, deadline_ns, argc, argv, text);
 }
 
 static bool answers_ping(const struct node *node, uint64_t deadline_ns)
 {
-    struct resp_argument ping = {.data = "PING", .length = 4};
-    struct bytes reply = {0};
+    const struct resp_argument ping = resp_argument_of("PING");
+    struct bytes text = {0};
     bool answered =
-        ask_node(node, deadline_ns, 1, &ping, &reply) && reply.length == 7 && memcmp(reply.data, "+PONG\r\n", 7) == 0;
-    bytes_free(&reply);
+        ask_node(node, deadline_ns, 1, &ping, &text) && text.length == 4 && memcmp(text.data, "PONG", 4) == 0;
+    bytes_free(&text);
     return answered;
 }
 
@@ -536,26 +537,12 @@ void cluster_flush(struct cluster *cluster, size_t node)
 
 /* --- Requests to a node --- */
 
-/* Appends the reply as text, or the reason why there is none. */
-static bool command_argv(struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
-                         const struct resp_argument *argv)
-{
-    struct bytes raw = {0};
-    bool answered = ask_node(node_at(cluster, node), test_deadline_ns(COMMAND_TIMEOUT_MS), argc, argv, &raw);
-    if (answered)
-        resp_reply_text(raw.data, raw.length, reply);
-    else
-        bytes_append(reply, raw.data, raw.length);
-    bytes_free(&raw);
-    return answered;
-}
-
-static bool command_words(struct cluster *cluster, size_t node, struct bytes *reply, va_list words)
+static bool command_words(struct cluster *cluster, size_t node, struct bytes *text, va_list words)
 {
     struct resp_argument argv[RESP_MOST_WORDS];
     size_t argc = resp_words(argv, words);
-    bool answered = command_argv(cluster, node, reply, argc, argv);
-    bytes_append(reply, "", 1);
+    bool answered = ask_node(node_at(cluster, node), test_deadline_ns(COMMAND_TIMEOUT_MS), argc, argv, text);
+    bytes_append(text, "", 1);
     return answered;
 }
 
@@ -611,7 +598,7 @@ size_t cluster_keys_left(struct cluster *cluster, const char *const *except)
         struct bytes reply = {0};
         if (!answering(&cluster->nodes[i]))
             continue;
-        bool answered = command_argv(cluster, i, &reply, 2, argv);
+        bool answered = ask_node(&cluster->nodes[i], test_deadline_ns(COMMAND_TIMEOUT_MS), 2, argv, &reply);
         bytes_append(&reply, "", 1);
         if (!answered || strncmp(reply.data, "-ERR", 4) == 0)
             fixture_fail("KEYS on node %zu: %s", i, reply.data);

@@ -104,7 +104,7 @@ void cluster_flush(struct cluster *cluster, size_t node);
  * server without ACL it uses the default user. */
 
 /* Sends a command of words ended by NULL: cluster_command(cluster, 0, reply, sizeof(reply), "PTTL", key, NULL).
- * Returns the reply as text (resp_reply_text()), truncated and NUL-terminated; reply may be NULL. Returns false if
+ * Returns the reply as text (see raw_client_ask()), truncated and NUL-terminated; reply may be NULL. Returns false if
  * the node did not reply; the reply then contains the reason. */
 bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t size, ...) __attribute__((sentinel));
 bool cluster_vcommand(struct cluster *cluster, size_t node, char *reply, size_t size, va_list words);

@@ -221,7 +221,7 @@ static void accept_link(struct delay_proxy *proxy, struct route *route)
     if (client < 0)
         return;
     const struct route *to = proxy->spreads ? &proxy->routes[proxy->accepted++ % proxy->route_count] : route;
-    int server = socket_connect_start_to(to->server_host, to->server_port);
+    int server = socket_connect_to(to->server_host, to->server_port, 0);
     if (server < 0) {
         socket_close_with_reset(client);
         return;

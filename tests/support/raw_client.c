@@ -7,15 +7,33 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 20000, CHUNK = 65536 };
+enum { TIMEOUT_MS = 20000 };
 
 struct raw_client {
     int fd;
-    struct bytes in;
-    struct bytes text;
+    redisReader *reader;
+    redisReply *reply; /* the last one */
+    struct bytes text; /* of it */
 };
+
+static void close_all(struct raw_client *client)
+{
+    if (client->fd >= 0)
+        close(client->fd);
+    freeReplyObject(client->reply);
+    redisReaderFree(client->reader);
+    bytes_free(&client->text);
+}
+
+void raw_client_close(struct raw_client *client)
+{
+    fixture_unregister(client);
+    close_all(client);
+    free(client);
+}
 
 static void close_object(void *client)
 {
@@ -27,7 +45,7 @@ static struct raw_client *wrap(int fd)
     if (fd < 0)
         fixture_fail("cannot connect: %s", strerror(errno));
     struct raw_client *client = fixture_allocate(sizeof *client);
-    client->fd = fd;
+    *client = (struct raw_client){.fd = fd, .reader = redisReaderCreate()};
     fixture_register(client, close_object);
     return client;
 }
@@ -42,127 +60,103 @@ struct raw_client *raw_client_connect_unix(const char *path)
     return wrap(socket_connect_unix(path, test_deadline_ns(TIMEOUT_MS)));
 }
 
-void raw_client_close(struct raw_client *client)
+bool raw_client_send(struct raw_client *client, size_t argc, const struct resp_argument *argv)
 {
-    fixture_unregister(client);
-    close(client->fd);
-    bytes_free(&client->in);
-    bytes_free(&client->text);
-    free(client);
-}
-
-bool raw_client_send(struct raw_client *client, const void *data, size_t length)
-{
-    return socket_send_all(client->fd, data, length, test_deadline_ns(TIMEOUT_MS));
+    struct bytes command = {0};
+    resp_write_command(&command, argc, argv);
+    bool sent = socket_send_all(client->fd, command.data, command.length);
+    bytes_free(&command);
+    return sent;
 }
 
 bool raw_client_say(struct raw_client *client, ...)
 {
     struct resp_argument argv[RESP_MOST_WORDS];
-    struct bytes command = {0};
     va_list words;
     va_start(words, client);
     size_t argc = resp_words(argv, words);
     va_end(words);
-    resp_write_command(&command, argc, argv);
-    bool sent = raw_client_send(client, command.data, command.length);
-    bytes_free(&command);
-    return sent;
+    return raw_client_send(client, argc, argv);
 }
 
-static const char *take_text(struct raw_client *client, size_t used)
+/* NULL: errno has the reason; 0 is the end of the stream. */
+const redisReply *raw_client_read(struct raw_client *client)
 {
-    bytes_append(&client->text, "", 1);
-    bytes_consume(&client->in, used);
-    return client->text.data;
-}
-
-/* Receives until `in` begins with a complete reply of *used bytes. RESP_INCOMPLETE: errno has the reason; 0 is the end of
- * the stream. */
-static enum resp_progress receive_reply(int fd, struct bytes *in, size_t *used, uint64_t deadline_ns)
-{
-    enum resp_progress progress;
-    while ((progress = resp_parse_reply(in->data, in->length, used)) == RESP_INCOMPLETE) {
-        long count = socket_receive(fd, bytes_room(in, CHUNK), CHUNK, deadline_ns);
+    char data[16384];
+    void *reply = NULL;
+    freeReplyObject(client->reply);
+    client->reply = NULL;
+    while (redisReaderGetReply(client->reader, &reply) == REDIS_OK && !reply) {
+        ssize_t count = recv(client->fd, data, sizeof data, 0);
         if (count == 0)
             errno = 0;
-        if (count <= 0)
-            return progress;
-        in->length += (size_t)count;
+        if (count > 0)
+            redisReaderFeed(client->reader, data, (size_t)count);
+        else if (count == 0 || errno != EINTR)
+            return NULL;
     }
-    return progress;
+    if (!reply)
+        errno = EPROTO;
+    return client->reply = reply;
 }
 
-/* Returns NULL if a complete reply of *used bytes has been read; otherwise the text that stands for it. */
-static const char *read_reply(struct raw_client *client, size_t *used)
+static void add_text(struct bytes *out, const redisReply *reply, size_t *elements)
 {
-    client->text.length = 0;
-    switch (receive_reply(client->fd, &client->in, used, test_deadline_ns(TIMEOUT_MS))) {
-    case RESP_WHOLE:
-        return NULL;
-    case RESP_MALFORMED:
-        return "<garbage>";
-    case RESP_INCOMPLETE:
-        break;
-    }
-    return errno == 0 ? "<end>" : errno == ETIMEDOUT ? "<silence>" : "<reset>";
+    for (size_t i = 0; i < reply->elements; i++)
+        add_text(out, reply->element[i], elements);
+    if (reply->type == REDIS_REPLY_ARRAY)
+        return;
+    if ((*elements)++ > 0)
+        bytes_print(out, "\n");
+    if (reply->type == REDIS_REPLY_INTEGER)
+        bytes_print(out, "%lld", reply->integer);
+    else if (reply->type == REDIS_REPLY_NIL)
+        bytes_print(out, "(nil)");
+    else if (reply->type == REDIS_REPLY_ERROR)
+        bytes_print(out, "-");
+    bytes_append(out, reply->str, reply->len);
 }
 
 const char *raw_client_reply(struct raw_client *client)
 {
-    size_t used;
-    const char *instead = read_reply(client, &used);
-    if (instead)
-        return instead;
-    resp_reply_text(client->in.data, used, &client->text);
-    return take_text(client, used);
-}
-
-const char *raw_client_reply_bytes(struct raw_client *client, size_t *size)
-{
-    const char *instead = read_reply(client, size);
-    if (instead) {
-        *size = strlen(instead);
-        return instead;
-    }
-    bytes_append(&client->text, client->in.data, *size);
-    return take_text(client, *size);
+    size_t elements = 0;
+    const redisReply *reply = raw_client_read(client);
+    if (!reply)
+        return errno == 0 ? "<end>" : errno == EAGAIN ? "<silence>" : errno == EPROTO ? "<garbage>" : "<reset>";
+    client->text.length = 0;
+    add_text(&client->text, reply, &elements);
+    bytes_append(&client->text, "", 1);
+    return client->text.data;
 }
 
 size_t raw_client_unread(const struct raw_client *client)
 {
-    return client->in.length;
+    return client->reader->len - client->reader->pos;
 }
 
-static void write_login(struct bytes *out, const struct raw_client_place *place)
+static bool log_in(struct raw_client *client, const struct raw_client_place *place)
 {
-    const char *user = place->user ? place->user : place->password;
-    struct resp_argument words[] = {{"AUTH", 4}, {user, strlen(user)}, {place->password, strlen(place->password)}};
-    resp_write_command(out, place->user ? 3 : 2, words);
+    struct resp_argument words[3] = {resp_argument_of("AUTH")};
+    size_t count = 1;
+    if (place->user)
+        words[count++] = resp_argument_of(place->user);
+    words[count++] = resp_argument_of(place->password);
+    return raw_client_send(client, count, words) && raw_client_read(client);
 }
 
 bool raw_client_ask(const struct raw_client_place *place, uint64_t deadline_ns, size_t argc,
-                    const struct resp_argument *argv, struct bytes *reply)
+                    const struct resp_argument *argv, struct bytes *text)
 {
-    struct bytes out = {0}, in = {0};
-    size_t used = 0;
-    int fd = place->path ? socket_connect_unix(place->path, deadline_ns)
-                         : socket_connect_to(place->host, place->port, deadline_ns);
-    if (place->password)
-        write_login(&out, place);
-    resp_write_command(&out, argc, argv);
-    bool answered = fd >= 0 && socket_send_all(fd, out.data, out.length, deadline_ns);
-    for (unsigned owed = place->password ? 2 : 1; answered && owed > 0; owed--) {
-        bytes_consume(&in, used);
-        answered = receive_reply(fd, &in, &used, deadline_ns) == RESP_WHOLE;
-    }
+    struct raw_client client = {.reader = redisReaderCreate()};
+    size_t elements = 0;
+    client.fd = place->path ? socket_connect_unix(place->path, deadline_ns)
+                            : socket_connect_to(place->host, place->port, deadline_ns);
+    bool answered = client.fd >= 0 && (!place->password || log_in(&client, place)) &&
+                    raw_client_send(&client, argc, argv) && raw_client_read(&client);
     if (answered)
-        bytes_append(reply, in.data, used);
+        add_text(text, client.reply, &elements);
     else
-        bytes_print(reply, "%s: %s", place->path ? place->path : place->host, errno ? strerror(errno) : "closed");
-    if (fd >= 0)
-        close(fd);
-    bytes_free(&out);
-    bytes_free(&in);
+        bytes_print(text, "%s: %s", place->path ? place->path : place->host, errno ? strerror(errno) : "closed");
+    close_all(&client);
     return answered;
 }

@@ -1,13 +1,11 @@
-/* One connection that sends exactly the bytes of a test and returns exactly the received ones. It waits 20 seconds at
- * the most. */
+/* One connection to a server, which waits 20 seconds at the most for each reply. Unlike hiredis' own connections it cannot
+ * hang, and does not raise SIGPIPE. */
 #ifndef TESTS_SUPPORT_RAW_CLIENT_H
 #define TESTS_SUPPORT_RAW_CLIENT_H
 
-#include "bytes.h"
 #include "resp.h"
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <hiredis/hiredis.h>
 #include <stdint.h>
 
 struct raw_client;
@@ -17,21 +15,20 @@ struct raw_client *raw_client_connect(uint16_t port);
 struct raw_client *raw_client_connect_unix(const char *path);
 void raw_client_close(struct raw_client *client);
 
-/* Sends a command of words ended by NULL. Returns false and sets errno if it could not be sent. */
+/* Sends a command, or one of words ended by NULL. Returns false and sets errno if it could not be sent. */
+bool raw_client_send(struct raw_client *client, size_t argc, const struct resp_argument *argv);
 bool raw_client_say(struct raw_client *client, ...) __attribute__((sentinel));
-bool raw_client_send(struct raw_client *client, const void *data, size_t length);
 
-/* Returns the next reply as text (resp_reply_text()), valid until the next call. Without a reply it returns "<end>"
- * at the end of the stream, "<reset>" after an RST, "<silence>" after the timeout, "<garbage>" for bytes that are
- * not RESP. */
+/* Returns the next reply, valid until the next call: as text (see raw_client_ask()), or as hiredis reads it. Without a
+ * reply the text is "<end>" at the end of the stream, "<silence>" after the timeout, otherwise "<reset>" or "<garbage>";
+ * the other function returns NULL. */
 const char *raw_client_reply(struct raw_client *client);
-/* Returns the same as raw RESP, with a NUL after its *size bytes. So a string can be distinguished from a number. */
-const char *raw_client_reply_bytes(struct raw_client *client, size_t *size);
+const redisReply *raw_client_read(struct raw_client *client);
 
 /* Number of bytes read that are not yet a complete reply. */
 size_t raw_client_unread(const struct raw_client *client);
 
-/* --- One command on a connection of its own. Unlike hiredis this cannot hang, and does not raise SIGPIPE. --- */
+/* --- One command on a connection of its own --- */
 
 struct raw_client_place {
     const char *path; /* of a unix socket; NULL: the host */
@@ -41,9 +38,10 @@ struct raw_client_place {
     const char *password; /* NULL: no AUTH */
 };
 
-/* Connects, logs in, sends the command and reads its reply as RESP. Returns false if the server did not reply in
- * time; the reply is then a text with the reason. */
+/* Connects, logs in, sends the command and appends its reply as text: "OK", "17", the bytes of a bulk string, "(nil)",
+ * "-ERR text", and the elements of an array one per line. Returns false if the server did not reply in time; the text is
+ * then the reason. */
 bool raw_client_ask(const struct raw_client_place *place, uint64_t deadline_ns, size_t argc,
-                    const struct resp_argument *argv, struct bytes *reply);
+                    const struct resp_argument *argv, struct bytes *text);
 
 #endif

@@ -11,13 +11,6 @@
 
 enum { MOST_ARGUMENTS = 1 << 20, LONGEST_ARGUMENT = 512 << 20 };
 
-/* The reading position. */
-struct cursor {
-    const char *data;
-    size_t length;
-    size_t at;
-};
-
 bool resp_argument_integer(struct resp_argument text, long long *number)
 {
     bool negative = text.length > 0 && text.data[0] == '-';
@@ -37,91 +30,72 @@ bool resp_argument_integer(struct resp_argument text, long long *number)
     return true;
 }
 
-/* A reply, or the beginning of an array. */
-struct item {
-    char type;
-    const char *text; /* the bytes of a bulk string, or the rest of the line */
-    size_t length;
-    long long number; /* of an integer, a bulk string or an array; -1 of the latter two is nil */
+/* The reading position. */
+struct cursor {
+    const char *data;
+    size_t left;
 };
 
-static bool is_one_of(char type, const char *types)
+/* Reads a line of a mark and a size: "*3\r\n". */
+static enum resp_progress read_size(struct cursor *cursor, char mark, long long most, size_t *size)
 {
-    return memchr(types, type, strlen(types));
-}
-
-static enum resp_progress read_item(struct cursor *cursor, struct item *item)
-{
-    if (cursor->at == cursor->length)
+    const char *line = cursor->data;
+    long long number;
+    if (cursor->left == 0)
         return RESP_INCOMPLETE;
-    const char *start = cursor->data + cursor->at, *last = cursor->data + cursor->length - 1;
-    const char *end = memchr(start, '\r', (size_t)(last - start)); /* memmem() would let ASan check all of it */
-    while (end && end[1] != '\n')
-        end = memchr(end + 1, '\r', (size_t)(last - end - 1));
+    if (*line != mark)
+        return RESP_MALFORMED;
+    const char *end = memchr(line, '\n', cursor->left);
     if (!end)
         return RESP_INCOMPLETE;
-    if (!is_one_of(*start, "+-:$*"))
+    if (end[-1] != '\r' ||
+        !resp_argument_integer((struct resp_argument){line + 1, (size_t)(end - line) - 2}, &number) || number < 0 ||
+        number > most)
         return RESP_MALFORMED;
-    *item = (struct item){.type = *start, .text = start + 1, .length = (size_t)(end - start) - 1};
-    if (is_one_of(item->type, ":$*") &&
-        !resp_argument_integer((struct resp_argument){item->text, item->length}, &item->number))
-        return RESP_MALFORMED;
-    cursor->at += item->length + 3;
-    if (item->type == '*' && item->number > MOST_ARGUMENTS)
-        return RESP_MALFORMED;
-    if (item->type != '$' || item->number < 0)
-        return RESP_WHOLE;
-    if (item->number > LONGEST_ARGUMENT)
-        return RESP_MALFORMED;
-    if (cursor->length - cursor->at < (size_t)item->number + 2)
-        return RESP_INCOMPLETE;
-    item->text = cursor->data + cursor->at;
-    item->length = (size_t)item->number;
-    cursor->at += item->length + 2;
+    *size = (size_t)number;
+    cursor->left -= (size_t)(end + 1 - line);
+    cursor->data = end + 1;
     return RESP_WHOLE;
 }
 
-enum resp_progress resp_parse_reply(const char *data, size_t length, size_t *used)
+static enum resp_progress read_argument(struct cursor *cursor, struct resp_argument *argument)
 {
-    struct cursor cursor = {.data = data, .length = length};
-    struct item item;
-    /* An array of n elements requires n more replies. */
-    for (long long owed = 1; owed > 0; owed--) {
-        enum resp_progress progress = read_item(&cursor, &item);
-        if (progress != RESP_WHOLE)
-            return progress;
-        if (item.type == '*' && item.number > 0)
-            owed += item.number;
-    }
-    *used = cursor.at;
-    return RESP_WHOLE;
+    enum resp_progress progress = read_size(cursor, '$', LONGEST_ARGUMENT, &argument->length);
+    if (progress != RESP_WHOLE)
+        return progress;
+    if (cursor->left < argument->length + 2)
+        return RESP_INCOMPLETE;
+    argument->data = cursor->data;
+    cursor->data += argument->length + 2;
+    cursor->left -= argument->length + 2;
+    return memcmp(cursor->data - 2, "\r\n", 2) == 0 ? RESP_WHOLE : RESP_MALFORMED;
 }
 
 /* A command is an array of bulk strings. The copies of its arguments need less room than its bytes. */
 enum resp_progress resp_parse_command(const char *data, size_t length, size_t *used, struct resp_command **command)
 {
-    struct cursor cursor = {.data = data, .length = length};
-    struct item item;
-    if (length > 0 && data[0] != '*')
-        return RESP_MALFORMED;
-    enum resp_progress progress = resp_parse_reply(data, length, used);
+    struct cursor cursor = {data, length};
+    size_t argc = 0;
+    enum resp_progress progress = read_size(&cursor, '*', MOST_ARGUMENTS, &argc);
     if (progress != RESP_WHOLE)
         return progress;
-    read_item(&cursor, &item);
-    if (item.number <= 0)
-        return RESP_MALFORMED;
-    size_t argc = (size_t)item.number;
-    struct resp_command *parsed = fixture_allocate(sizeof *parsed + argc * sizeof *parsed->argv + *used);
-    char *copy = (char *)&parsed->argv[argc];
-    for (; parsed->argc < argc; parsed->argc++) {
-        read_item(&cursor, &item);
-        if (item.type != '$' || item.number < 0 || memcmp(item.text + item.length, "\r\n", 2) != 0) {
-            free(parsed);
-            return RESP_MALFORMED;
-        }
-        parsed->argv[parsed->argc] = (struct resp_argument){.data = copy, .length = item.length};
-        memcpy(copy, item.text, item.length);
-        copy += item.length + 1;
+    size_t head = sizeof **command + argc * sizeof *(*command)->argv;
+    struct resp_command *parsed = fixture_allocate(head);
+    while (parsed->argc < argc && progress == RESP_WHOLE)
+        progress = read_argument(&cursor, &parsed->argv[parsed->argc++]);
+    if (progress != RESP_WHOLE || argc == 0) {
+        free(parsed);
+        return progress != RESP_WHOLE ? progress : RESP_MALFORMED;
+    }
+    *used = length - cursor.left;
+    parsed = fixture_reallocate(parsed, head + *used);
+    char *copy = (char *)parsed + head;
+    for (size_t i = 0; i < argc; i++) {
+        struct resp_argument *argument = &parsed->argv[i];
+        memcpy(copy, argument->data, argument->length);
+        copy[argument->length] = '\0';
+        argument->data = copy;
+        copy += argument->length + 1;
     }
     *command = parsed;
     return RESP_WHOLE;
@@ -199,18 +173,4 @@ void resp_write_bulk(struct bytes *out, const void *data, size_t length)
 void resp_write_array(struct bytes *out, size_t count)
 {
     write_line(out, '*', (long long)count);
-}
-
-void resp_reply_text(const char *data, size_t length, struct bytes *out)
-{
-    struct cursor cursor = {.data = data, .length = length};
-    struct item item;
-    size_t elements = 0;
-    while (cursor.at < length && read_item(&cursor, &item) == RESP_WHOLE) {
-        bool is_nil = is_one_of(item.type, "$*") && item.number < 0;
-        if (item.type == '*' && !is_nil)
-            continue;
-        bytes_print(out, "%s%s", elements++ > 0 ? "\n" : "", item.type == '-' ? "-" : is_nil ? "(nil)" : "");
-        bytes_append(out, item.text, is_nil ? 0 : item.length);
-    }
 }

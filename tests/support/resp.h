@@ -1,4 +1,4 @@
-/* RESP2 to the extent that fixtures need it: reads and writes commands and replies. Binary safe. */
+/* RESP2 as servers see it: reads commands, writes commands and replies. Binary safe. Clients read replies with hiredis. */
 #ifndef TESTS_SUPPORT_RESP_H
 #define TESTS_SUPPORT_RESP_H
 
@@ -49,12 +49,5 @@ void resp_write_command(struct bytes *out, size_t argc, const struct resp_argume
 void resp_write_integer(struct bytes *out, long long value);
 void resp_write_bulk(struct bytes *out, const void *data, size_t length);
 void resp_write_array(struct bytes *out, size_t count);
-
-/* Parses the first reply in the bytes. If it is complete, *used is its length. */
-enum resp_progress resp_parse_reply(const char *data, size_t length, size_t *used);
-
-/* Converts a complete reply to text for messages and comparisons: "OK", "17", the bytes of a bulk string, "(nil)",
- * "-ERR text", and the elements of an array one per line. */
-void resp_reply_text(const char *data, size_t length, struct bytes *out);
 
 #endif

@@ -8,7 +8,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -47,15 +46,9 @@ static socklen_t local(union address *address, const char *path)
     return sizeof address->local;
 }
 
-static int make_socket(const union address *address)
-{
-    return socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
 static int bind_reusable(const union address *address, socklen_t length)
 {
-    int fd = make_socket(address);
-    int on = 1;
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || bind(fd, &address->any, length) != 0)
         fixture_fail("cannot bind a listening socket: %s", strerror(errno));
     return fd;
@@ -65,7 +58,7 @@ bool socket_ipv6_available(void)
 {
     union address address;
     socklen_t length = loopback(&address, true, 0);
-    int fd = make_socket(&address);
+    int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool available = fd >= 0 && bind(fd, &address.any, length) == 0;
     if (fd >= 0)
         close(fd);
@@ -107,29 +100,21 @@ int socket_listen_unix(const char *path)
     return listen_at(&address, length);
 }
 
-static bool wait_ready(int fd, short events, uint64_t deadline_ns)
+/* deadline_ns 0: does not wait, now or later. Otherwise each wait ends by the time that is left now. */
+static int open_connection(const union address *address, socklen_t length, uint64_t deadline_ns)
 {
-    struct pollfd ready = {.fd = fd, .events = events};
-    for (;;) {
-        int count = poll(&ready, 1, test_ms_left(deadline_ns));
-        if (count > 0)
-            return true;
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count == 0)
-            errno = ETIMEDOUT;
-        return false;
-    }
-}
-
-static int connect_start(const union address *address, socklen_t length)
-{
-    int fd = make_socket(address);
+    bool waits = deadline_ns != 0;
+    int left_ms = waits ? test_ms_left(deadline_ns) : 0;
+    const struct timeval limit = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000 + 1}; /* 0: no limit */
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
     if (fd < 0)
         return -1;
+    if (waits && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0 ||
+                  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0))
+        fixture_fail("cannot limit the waits of a socket: %s", strerror(errno));
     if (address->any.sa_family != AF_UNIX)
         socket_no_delay(fd);
-    if (connect(fd, &address->any, length) == 0 || errno == EINPROGRESS)
+    if (connect(fd, &address->any, length) == 0 || (!waits && errno == EINPROGRESS))
         return fd;
     int error = errno;
     close(fd);
@@ -137,24 +122,7 @@ static int connect_start(const union address *address, socklen_t length)
     return -1;
 }
 
-static int connect_finish(int fd, uint64_t deadline_ns)
-{
-    int error = 0;
-    socklen_t length = sizeof error;
-    if (fd < 0)
-        return -1;
-    if (!wait_ready(fd, POLLOUT, deadline_ns))
-        error = errno;
-    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
-        error = errno;
-    if (error == 0)
-        return fd;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-int socket_connect_start_to(const char *host, uint16_t port)
+int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
     char service[8];
@@ -165,21 +133,16 @@ int socket_connect_start_to(const char *host, uint16_t port)
     }
     union address address = {0};
     memcpy(&address, found->ai_addr, found->ai_addrlen);
-    int fd = connect_start(&address, found->ai_addrlen);
+    int fd = open_connection(&address, found->ai_addrlen, deadline_ns);
     freeaddrinfo(found);
     return fd;
-}
-
-int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns)
-{
-    return connect_finish(socket_connect_start_to(host, port), deadline_ns);
 }
 
 int socket_connect_unix(const char *path, uint64_t deadline_ns)
 {
     union address address;
     socklen_t length = local(&address, path);
-    return connect_finish(connect_start(&address, length), deadline_ns);
+    return open_connection(&address, length, deadline_ns);
 }
 
 long socket_send_some(int fd, const void *data, size_t length)
@@ -197,29 +160,16 @@ long socket_send_some(int fd, const void *data, size_t length)
     return (long)sent;
 }
 
-bool socket_send_all(int fd, const void *data, size_t length, uint64_t deadline_ns)
+bool socket_send_all(int fd, const void *data, size_t length)
 {
-    const char *at = data, *end = at + length;
-    while (at < end) {
-        long sent = socket_send_some(fd, at, (size_t)(end - at));
-        if (sent < 0 || (sent < end - at && !wait_ready(fd, POLLOUT, deadline_ns)))
+    for (const char *at = data, *end = at + length; at < end;) {
+        ssize_t sent = send(fd, at, (size_t)(end - at), MSG_NOSIGNAL);
+        if (sent >= 0)
+            at += sent;
+        else if (errno != EINTR)
             return false;
-        at += sent;
     }
     return true;
-}
-
-long socket_receive(int fd, void *data, size_t size, uint64_t deadline_ns)
-{
-    for (;;) {
-        ssize_t count = recv(fd, data, size, 0);
-        if (count >= 0)
-            return (long)count;
-        if (errno == EINTR)
-            continue;
-        if (errno != EAGAIN || !wait_ready(fd, POLLIN, deadline_ns))
-            return -1;
-    }
 }
 
 void socket_no_delay(int fd)

@@ -18,21 +18,16 @@ int socket_reserve_port(bool ipv6, uint16_t *port);
 int socket_listen(bool ipv6, uint16_t port);
 int socket_listen_unix(const char *path);
 
-/* Starts a non-blocking connection. Returns -1 and sets errno on failure. */
-int socket_connect_start_to(const char *host, uint16_t port);
-
-/* Returns a connected non-blocking socket, or -1 and errno (ETIMEDOUT when the deadline passed). */
+/* Returns a connected socket of which each wait ends by the time that is left now until the deadline, with EAGAIN. With
+ * deadline_ns 0 it is non-blocking, and may still be connecting. Returns -1 and sets errno on failure. */
 int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns);
 int socket_connect_unix(const char *path, uint64_t deadline_ns);
 
-/* Sends the bytes for which a non-blocking socket has room. Returns their number, or -1 if the connection is broken. */
+/* Sends the bytes for which the socket has room. Returns their number, or -1 if the connection is broken. */
 long socket_send_some(int fd, const void *data, size_t length);
 
-/* Sends all bytes. Returns false and sets errno otherwise. */
-bool socket_send_all(int fd, const void *data, size_t length, uint64_t deadline_ns);
-
-/* Receives at least one byte. Returns 0 at the end of the stream, -1 and errno on failure. */
-long socket_receive(int fd, void *data, size_t size, uint64_t deadline_ns);
+/* Sends all bytes on a blocking socket. Returns false and sets errno otherwise. */
+bool socket_send_all(int fd, const void *data, size_t length);
 
 void socket_no_delay(int fd);
 

@@ -18,17 +18,9 @@ static unsigned read_list(const char *list)
 /* A node and its settings, and behind each '<' a witness. The login of Sentinels is theirs alone. */
 static size_t describe(const struct rl_address *node, char *text, size_t size)
 {
-    char expected[REDLOCK_NODES_MAX * 16];
     struct rl_address witness;
-    bool numeric = strchr(node->host, ':');
     size_t used = (size_t)snprintf(text, size, "%s", node->name);
-    if (node->witness_count)
-        ck_assert(strncmp(node->name, node->master, strlen(node->master)) == 0);
-    else {
-        snprintf(expected, sizeof expected, numeric ? "[%s]:%u" : "%s:%u", node->host, node->port);
-        ck_assert_str_eq(node->name, node->path[0] ? node->path : expected);
-        ck_assert(node->has_password || (!node->user[0] && !node->password[0]));
-    }
+    ck_assert(node->witness_count || node->has_password || (!node->user[0] && !node->password[0]));
     used += (size_t)snprintf(text + used, size - used, "%s", node->tls ? " tls" : "");
     if (node->has_password)
         used += (size_t)snprintf(text + used, size - used, " %s:%s", node->user, node->password);
@@ -259,6 +251,7 @@ static const struct {
     {"cluster://h1,h2,cluster://h3,h2", "'cluster h3:6379' is node 1 already"},
     {"cluster://hidden@h1", "a user without a password"},
     {"redis://hidden@node1", "a user without a password"},
+    {"redis://lock:43210,x@node1", "node "},
     {"redis://lock:@node1", "an empty password"},
     {"redis://:@node1", "an empty password"},
     {"redis://:hid%hidden@node1", "a % in the password is not followed by two hexadecimal digits"},
@@ -277,41 +270,12 @@ static const struct {
     {"[::1]:7000,redis://[::1]:7000", "'[::1]:7000' is node 1 already"},
 };
 
-/* "hidden" or 43210 is part of a password, or of text that was meant to be one: with an unencoded '?' or ','. */
-static const char *const leaks[] = {"redis://lock:hidden@",
-                                    "redis://lock:hidden@node1:99999",
-                                    "redis://lock:hidden@node1/x",
-                                    "redis://lock:hidden@node1?timeout_ms=0",
-                                    "redis://lock:hidden@no de",
-                                    "redis://lock:hidden@node1,node2:0",
-                                    "lock:hidden@node1:6379",
-                                    "hidden@node1",
-                                    "http://lock:hidden@node1",
-                                    "rediss://lock:hidden@node1:x",
-                                    "unix://lock:hidden@run",
-                                    "redis://lock:x?hidden@node1",
-                                    "redis://lock:x?hidden=1@node1",
-                                    "redis://lock:x?timeout_ms=hidden@node1",
-                                    "redis://lock:x?timeout_ms=1&connect_timeout_ms=hidden@node1",
-                                    "redis://lock:x?database=hidden@node1",
-                                    "redis://lock:hidden,x@node1",
-                                    "redis://lock:43210,x@node1",
-                                    "redis://:hidden,x@node1",
-                                    "redis://lock:x/hidden,x@node1",
-                                    "redis://lock:1,hid?hidden,x@node1",
-                                    "redis://lock:1,hidden://,x@node1",
-                                    "redis://lock:1,x:hidden,x@node1",
-                                    "redis://lock:1,[::1]hidden,x@node1",
-                                    "lock:hidden,x@node1",
-                                    "redis://lock:1,hidden,hidden,x@node1"};
-
-TEST_ROWS(addresses, each_mistake_is_named_and_no_password_is_shown, ROWS(bad) + ROWS(leaks))
+/* "hidden" or 43210 is part of a password; tests/fuzz/corpus/addresses has more lists with one. */
+TEST_ROWS(addresses, each_mistake_is_named_and_no_password_is_shown, ROWS(bad))
 {
-    const char *list = _i < ROWS(bad) ? bad[_i].text : leaks[_i - ROWS(bad)];
-    const char *words = _i < ROWS(bad) ? bad[_i].words : "node ";
-    ck_assert_uint_eq(read_list(list), 0);
-    ck_assert_msg(!strstr(error, "hidden") && !strstr(error, "43210") && strstr(error, words),
-                  "'%s' was answered by '%s', not by '%s'", list ? list : "NULL", error, words);
+    ck_assert_uint_eq(read_list(bad[_i].text), 0);
+    ck_assert_msg(!strstr(error, "hidden") && !strstr(error, "43210") && strstr(error, bad[_i].words),
+                  "'%s' was answered by '%s', not by '%s'", bad[_i].text ? bad[_i].text : "NULL", error, bad[_i].words);
 }
 
 TEST_PROGRAM("addresses")

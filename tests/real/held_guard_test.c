@@ -1,5 +1,5 @@
-/* Real nodes that lose data: their quarantine, its end, and the renewal and healing of held locks. attack_test.c has the
- * attacks on exclusion. */
+/* Real nodes that lose data: their quarantine, its end, and the renewal and healing of held locks; and markers of other
+ * deployments or other programs. attack_test.c has the attacks on exclusion. */
 #include "real/held.h"
 
 #include "support/fixture.h"
@@ -27,9 +27,9 @@ static void read_marker(size_t node, char marker[256])
     ck_assert(cluster_command(cluster, node, marker, 256, "GET", "redlock:marker", NULL));
 }
 
-REAL_CASE(quarantine, real_bare_case, begin);
+REAL_CASE(quarantine, real_common_case, begin);
 REAL_CASE(healing, real_bare_case, begin);
-REAL_CASE(others, real_bare_case, begin);
+REAL_CASE(others, real_common_case, begin);
 
 /* One client calls redlock_trust(). The others see the trusted marker at their next heartbeat. */
 TEST(quarantine, trust_ends_the_quarantine_for_every_client)
@@ -66,12 +66,12 @@ static bool has_replica(void)
  * count then. But nothing is lost. */
 TEST(quarantine, replica_that_connects_costs_no_quarantine)
 {
-    real_cluster(HELD_NODES + 1, NULL);
     char port[8], reply[256];
+    real_cluster(2, NULL);
     options.max_ttl_ms = LONG_MAX_TTL_MS;
-    struct face *face = held_open_trusted(_i, first_of(HELD_NODES), &options);
+    struct face *face = held_open_trusted(_i, first_of(1), &options);
     snprintf(port, sizeof port, "%u", cluster_port(cluster, 0));
-    ck_assert(cluster_command(cluster, HELD_NODES, reply, sizeof reply, "REPLICAOF", "127.0.0.1", port, NULL));
+    ck_assert(cluster_command(cluster, 1, reply, sizeof reply, "REPLICAOF", "127.0.0.1", port, NULL));
     real_until(NULL, has_replica());
     redlock_lock *lock = held_acquire(face, key, REAL_WITH(.all_answers = 1, .wait_ms = REAL_SOON_MS));
     held_release(face, &lock);
@@ -98,7 +98,7 @@ static const struct {
     {"restarted", cluster_restart, 1, 120000},
     {"flushed, no guard", cluster_flush, 0, 6000}, /* only the renewal notices it */
 };
-enum { LOCKS = 8 };
+enum { LOCKS = 8, STRUCK = HELD_QUORUM };
 
 struct kept {
     size_t node;
@@ -118,7 +118,7 @@ static bool are_back(void *arg)
     return true;
 }
 
-/* Each node is healed before the next one loses its keys. */
+/* Each node of a majority is healed before the next one loses its keys. */
 TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time, ROWS(losses))
 {
     struct kept kept = {0};
@@ -132,7 +132,7 @@ TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_heale
         kept.locks[i] = scene.lock;
     }
     real_until(scene.face, held_clocks_known(scene.face));
-    for (; kept.node < HELD_NODES; kept.node++) {
+    for (; kept.node < STRUCK; kept.node++) {
         losses[_i].lose(cluster, kept.node);
         ck_assert_msg(face_wait(scene.face, are_back, &kept, 3 * REAL_SOON_MS), "%s: node %zu is not healed in time",
                       losses[_i].name, kept.node);
@@ -142,6 +142,32 @@ TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_heale
         held_everywhere(scene.face, kept.names[i], kept.locks[i]);
         held_release(scene.face, &kept.locks[i]);
     }
+}
+
+static bool is_judged(struct face *face)
+{
+    redlock_node_status status = held_node_status(face, 1);
+    return status.quarantine_ms > 0 && strstr(status.objection, "its clock jumped");
+}
+
+/* The node's keys expire at once, or live too long, so it counts as a node that lost data. Other clients learn of it
+ * from the marker. */
+TEST(healing, node_whose_clock_jumps_is_the_only_one_in_quarantine)
+{
+    options.max_ttl_ms = LONG_MAX_TTL_MS;
+    held_nodes_with_clocks();
+    struct face *face = held_open_trusted(_i, NULL, &options);
+    real_until(face, held_clocks_known(face));
+    jump_beyond_expiry(cluster, 1);
+    real_until(face, is_judged(face));
+    struct face *const faces[] = {face, held_open(_i + 1, NULL, &options)};
+    for (int k = 0; k < 2; k++) {
+        ck_assert(is_judged(faces[k]));
+        ck_assert_uint_eq(held_statistics(faces[k]).node_clock_jumps, k == 0); /* the marker shows it to the second */
+        for (uint32_t i = 0; i < HELD_NODES; i++)
+            ck_assert_uint_eq(held_node_status(faces[k], i).usable, i != 1);
+    }
+    use(faces[1]);
 }
 
 /* --- Clients that do not agree --- */
@@ -219,7 +245,6 @@ static const size_t numbers[][2] = {{3, 5}, {5, 3}};
  * not have to delete a marker. */
 TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROWS(numbers))
 {
-    real_cluster(HELD_NODES, NULL);
     options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
     struct face *face = held_open_trusted(_i, first_of(numbers[_i][0]), &options);
     use(face);
@@ -236,6 +261,52 @@ TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROW
     use(face);
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
     ck_assert_int_eq(marked_max_ttl(), LONG_MAX_TTL_MS);
+}
+
+/* --- Markers that are none --- */
+
+/* What another program has written to the marker's key. quorum_marker has texts that are nearly a marker. */
+static const char *const contents[] = {
+    "redis.call('SET', KEYS[1], string.rep('x', 1048576))",
+    "redis.call('SET', KEYS[1], '\\0\\255\\r\\n$-1\\r\\n')",
+    "redis.call('HSET', KEYS[1], 'field', 'value')",
+    "redis.call('ZADD', KEYS[1], 9999999999999, 'token')",
+};
+
+static void digest(char text[64])
+{
+    ck_assert(cluster_command(cluster, 0, text, 64, "EVAL", "return redis.sha1hex(redis.call('DUMP', KEYS[1]))", "1",
+                              "redlock:marker", NULL));
+}
+
+static bool is_taken(struct face *face)
+{
+    return held_node_status(face, 0).findings & REDLOCK_FINDING_MARKER_TAKEN;
+}
+
+/* A client with an open connection finds the content, and so does a new client. redlock_trust() does not overwrite it. */
+TEST_LONG_ROWS(others, content_that_is_no_marker_costs_the_vote_and_stays, ROWS(contents))
+{
+    char before[64], after[64];
+    struct face *face = held_open_trusted(_i, NULL, &options);
+    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
+    cluster_command(cluster, 0, NULL, 0, "EVAL", contents[_i], "1", "redlock:marker", NULL);
+    digest(before);
+    real_until(face, is_taken(face));
+    held_trust(face);
+    struct face *const faces[] = {face, held_open(_i, NULL, &options)};
+    for (int k = 0; k < 2; k++) {
+        redlock_lock *lock = held_acquire(faces[k], key, NULL);
+        redlock_node_status status = held_node_status(faces[k], 0);
+        ck_assert(is_taken(faces[k]) && !status.usable && strstr(status.objection, "marker key"));
+        ck_assert_str_eq(status.marker_why, "taken");
+        ck_assert_int_ne(result.node[0].outcome, REDLOCK_NODE_GRANTED);
+        held_release(faces[k], &lock);
+    }
+    digest(after);
+    ck_assert_str_eq(before, after);
+    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
+    real_until(face, !is_taken(face));
 }
 
 REAL_FAULTS_PROGRAM("held_guard")

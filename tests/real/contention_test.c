@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { NODES = 5, CONTENDERS = 8, CROWD = 1000, TURNS = 15, CROWD_TURNS = 2, PERMITS = 3, HOLD_US = 1000 };
+enum { NODES = 5, CONTENDERS = 8, CROWD = 400, TURNS = 15, CROWD_TURNS = 2, PERMITS = 3, HOLD_US = 1000 };
 
 static const char *const keys[] = {real_key("a"), real_key("b"), real_key("c"), real_key("d"), real_key("e")};
 enum { RESOURCES = sizeof keys / sizeof keys[0], WRITER = 1000 };
@@ -18,16 +18,12 @@ static const struct contest {
     bool overlap;    /* each acquires one of the resources, or two neighbouring ones; otherwise all acquire the first */
     bool readers;    /* three of four acquires are shared */
     bool several;    /* each acquire takes any number of the permits */
-    bool crowd;      /* a thousand threads, each of which acquires one of the resources twice */
+    bool crowd;      /* hundreds of threads, each of which acquires one of the resources twice */
 } contests[] = {
-    {"a thousand threads with one client", .one_client = true, .crowd = true},
-    {"threads with a client each", .one_client = false},
+    {"hundreds of threads with one client", .one_client = true, .crowd = true},
     {"threads with a client each, while nodes hang and resume", .nodes_hang = true},
-    {"a semaphore, while nodes hang and resume", {.permits = PERMITS}, .nodes_hang = true},
-    {"several permits at once", {.permits = PERMITS}, .several = true, .one_client = true},
     {"several permits at once, while nodes hang and resume", {.permits = PERMITS}, .several = true, .nodes_hang = true},
-    {"neighbouring pairs", .overlap = true, .one_client = true},
-    {"readers and writers of pairs", .overlap = true, .readers = true},
+    {"readers and writers of pairs", .overlap = true, .readers = true, .one_client = true},
 };
 
 /* --- The witness --- */

@@ -71,17 +71,13 @@ REAL_CASE(life, real_common_case, begin);
 
 TEST(token, every_node_keeps_the_token_for_fence_ttl)
 {
-    static const uint32_t lives[] = {DAY_MS, 5000, 0};
+    static const uint32_t lives[] = {DAY_MS, 0};
     redlock_options options = face_options();
-    for (size_t life = 0; life < 3; life++) {
+    for (size_t life = 0; life < 2; life++) {
         options.fence_ttl_ms = lives[life];
         struct face *face = held_open_trusted(_i, NULL, &options);
         await_everywhere(face, draw(face));
-        for (size_t i = 0; i < HELD_NODES; i++) {
-            long long left = cluster_integer(cluster, i, "PTTL", RECORD, NULL);
-            ck_assert_msg(lives[life] ? left > (long long)lives[life] - 4000 && left <= lives[life] : left == -1,
-                          "node %zu: %lld ms", i, left);
-        }
+        clients_await(face, "PTTL", RECORD, lives[life] ? DAY_MS - DAY_MS / 24 : -1, lives[life] ? DAY_MS : -1);
         held_close(face);
     }
 }
@@ -93,7 +89,7 @@ TEST(token, every_node_keeps_the_token_for_fence_ttl)
  * usual between two turns. (bench fence measures this.) */
 TEST(clocks, clocks_apart_cost_no_round_trip)
 {
-    enum { TURNS = 400 };
+    enum { TURNS = 200 };
     struct face *faces[2] = {clients_open(_i), clients_open(_i)};
     uint64_t before = 0;
     unsigned rounds = 0;
@@ -168,7 +164,6 @@ static const struct {
 TEST_ROWS(life, healing_prolongs_no_key_but_ours, 2 * ROWS(healings))
 {
     char reply[64];
-    cluster = real_cluster(1, NULL);
     const char *const *words = healings[_i / 2].command;
     cluster_command(cluster, 0, NULL, 0, words[0], words[1], words[2], words[3], NULL);
     cluster_integer(cluster, 0, "PEXPIRE", KEY, "20000", NULL);
@@ -182,6 +177,7 @@ TEST_ROWS(life, healing_prolongs_no_key_but_ours, 2 * ROWS(healings))
     ck_assert_str_eq(reply, _i % 2 == 0 ? healings[_i / 2].keep : healings[_i / 2].heal);
     long long left_ms = cluster_integer(cluster, 0, "PTTL", KEY, NULL);
     ck_assert(left_ms >= healings[_i / 2].least_ms && left_ms <= healings[_i / 2].most_ms);
+    cluster_command(cluster, 0, NULL, 0, "CONFIG", "SET", "maxmemory", "0", NULL);
     cluster_integer(cluster, 0, "DEL", KEY, NULL);
 }
 

@@ -1,5 +1,5 @@
 /* Load: one client under mixed operations and node faults, whose memory must not grow. It runs for a few seconds;
- * $REDLOCK_CHURN_SECONDS makes it run longer. contention_test.c has 1,000 threads. */
+ * $REDLOCK_CHURN_SECONDS makes it run longer. contention_test.c has 400 threads. */
 #include "real/held.h"
 
 #include "support/allocator.h"

@@ -75,20 +75,6 @@ TEST(permits, an_owner_is_refused_more_than_there_are)
     held_release(face, &first);
 }
 
-/* Both waiters acquire, and nobody else. Returns how many were not notified: their next look comes after 1 s. */
-static int both_acquire(struct waiter waiters[2], struct face *face, uint64_t freed_ns)
-{
-    int slow = 0;
-    for (int i = 0; i < 2; i++) {
-        waiter_finish(&waiters[i]);
-        slow += waiters[i].got_ns - freed_ns > 900000000;
-    }
-    refuse(face);
-    for (int i = 0; i < 2; i++)
-        waiter_release(&waiters[i]);
-    return slow;
-}
-
 /* The first waiter waits for two permits. When one is free, the waiters behind it, for one, do not overtake it, however long
  * that takes; then all get their turn, each by the release before it. */
 TEST(waiting, a_waiter_for_several_permits_is_not_overtaken)
@@ -157,8 +143,8 @@ TEST(waiting, a_release_of_several_permits_wakes_as_many_waiters)
                 *faces[] = {clients_open(BLOCKING_FACE), clients_open(BLOCKING_FACE)};
     struct waiter waiters[2];
     const redlock_acquire_options all = several(PERMITS);
-    int slow = 0;
-    for (int turn = 0; turn < 4; turn++) {
+    int woken = 0;
+    for (int turn = 0; turn < 5 && woken < 2; turn++) { /* the machine may be late; a waiter looks after a second */
         redlock_lock *lock = held_acquire(face, KEY, &all);
         for (int i = 0; i < 2; i++) {
             waiter_start(&waiters[i], faces[i], KEY, several(i == turn % 2 ? 2 : 1));
@@ -166,10 +152,15 @@ TEST(waiting, a_release_of_several_permits_wakes_as_many_waiters)
         }
         uint64_t freed = test_now_ns();
         held_release(face, &lock);
-        slow += both_acquire(waiters, face, freed);
+        waiter_finish(&waiters[0]);
+        waiter_finish(&waiters[1]);
+        woken += waiters[0].got_ns - freed < 500000000 && waiters[1].got_ns - freed < 500000000;
+        refuse(face);
+        waiter_release(&waiters[0]);
+        waiter_release(&waiters[1]);
         ck_assert(real_nothing_left(face));
     }
-    ck_assert_int_le(slow, 2);
+    ck_assert_int_eq(woken, 2);
 }
 
 REAL_PROGRAM("semaphore")

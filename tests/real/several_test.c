@@ -147,7 +147,7 @@ TEST_ROWS(own, owner_does_not_wait_for_itself, ROWS(overlaps))
         held_release(face, &wanted);
 }
 
-TEST_ROWS(own, lost_part_of_a_wider_lock_is_lost, FACES)
+TEST(own, lost_part_of_a_wider_lock_is_lost)
 {
     struct face *face = clients_open_with(_i, 300, 0);
     redlock_lock *lock, *wider;

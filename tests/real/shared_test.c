@@ -130,21 +130,23 @@ TEST(together, a_node_that_missed_a_downgrade_is_released)
 
 /* A reader never releases. The writer waits, but holds off new readers only for a limited time, also those of the
  * same client. */
-TEST_ROWS(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time, 2)
+TEST(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time)
 {
-    struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE),
-                *late = _i == 0 ? clients_open(BLOCKING_FACE) : writers;
+    struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE);
     redlock_lock *reader = enter(face, true);
-    struct waiter writer, newcomer;
+    struct waiter writer, newcomer, own;
+    uint64_t begun = test_now_ns();
     waiter_start(&writer, writers, KEY, *REAL_WITH(.shared = 0));
     clients_await_waiters(face, KEY, 1);
-    uint64_t begun = test_now_ns();
-    waiter_start(&newcomer, late, KEY, *REAL_WITH(.shared = 1));
+    waiter_start(&newcomer, clients_open(BLOCKING_FACE), KEY, *REAL_WITH(.shared = 1));
+    waiter_start(&own, writers, KEY, *REAL_WITH(.shared = 1));
     waiter_finish(&newcomer);
+    waiter_finish(&own);
     ck_assert_uint_gt(newcomer.got_ns - begun, UINT64_C(8000000000));
-    ck_assert_uint_lt(newcomer.got_ns - begun, UINT64_C(15000000000));
+    ck_assert_uint_gt(own.got_ns - begun, UINT64_C(8000000000));
     ck_assert(!atomic_load(&writer.ended));
     waiter_release(&newcomer);
+    waiter_release(&own);
     held_release(face, &reader);
     waiter_finish_and_release(&writer);
 }
@@ -161,8 +163,6 @@ static const struct {
 } foreign[] = {
     {"a sorted set without an expiry", KEY, "redis.call('ZADD', KEYS[1], 1, 'one', 2, 'two')", REDLOCK_HELD},
     {"one of tokens", KEY, "redis.call('ZADD', KEYS[1], 1, '" TOKEN "')", REDLOCK_HELD},
-    {"a sorted set with an expiry", KEY,
-     "redis.call('ZADD', KEYS[1], 1, 'one', 9e15, 'two') redis.call('PEXPIRE', KEYS[1], 60000)", REDLOCK_HELD},
     {"one with a member that is no token", KEY,
      "redis.call('ZADD', KEYS[1], 1, '" TOKEN "', 2, '" TOKEN "x', 3, '" TOKEN "/a label') "
      "redis.call('PEXPIRE', KEYS[1], 60000)",

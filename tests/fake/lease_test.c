@@ -40,7 +40,7 @@ static void lose_majority(bool to_another_holder)
 static void assert_released(unsigned first, unsigned end)
 {
     scene_wait_for_sent_to(first, end, SENT_UNDO, 1);
-    scene_assert_key(first, end, "stock", false);
+    scene_wait_for_no_key(first, end, "stock");
 }
 
 /* --- Extend --- */
@@ -275,44 +275,40 @@ TEST(release, release_reaches_nodes_that_come_back)
         ck_assert(!hands_over(i));
 }
 
-static void pause_majority(void)
+/* The first three nodes hang, and the release is sent. */
+static void release_while_a_majority_hangs(void)
 {
-    for (unsigned i = 0; i < 3; i++)
-        scene.suffix[i] = "?timeout_ms=30";
     hold_lock();
+    scene_wait_for_replies(0, 5);
     scene_each(0, 3, fake_server_pause);
+    scene_start_release(&answer, &lock);
 }
 
 /* A request that is on its way is not lost. */
 TEST(release, a_release_waits_for_nodes_that_are_late)
 {
-    pause_majority();
-    scene_start_release(&answer, &lock);
-    for (unsigned i = 0; i < 3; i++)
-        scene_until(scene.client->nodes->node[i].statistics.timeouts > 0);
+    release_while_a_majority_hangs();
+    scene_time_out(0, 3);
     ck_assert_uint_eq(answer.callbacks, 0);
     scene_each(0, 3, fake_server_resume);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    assert_released(0, 3);
+    assert_released(0, 5);
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
-}
-
-/* The host blocks the loop: the library's timers expire meanwhile, and nothing runs that could be awaited. */
-static void stall_loop(unsigned ms)
-{
-    const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-    nanosleep(&pause, NULL);
 }
 
 /* Also if the loop was blocked, and the node's timeout and the silence limit expire in one turn. */
 TEST_ROWS(release, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection, 2)
 {
-    scene.options.silence_limit_ms = 1000; /* far above the timeout, if the machine is late */
-    pause_majority();
-    scene_start_release(&answer, &lock);
+    release_while_a_majority_hangs();
     scene_turn();
-    stall_loop(_i ? 1100 : 0);
+    if (_i == 0)
+        scene_time_out(0, 3);
+    for (unsigned i = 0; i < 3; i++) { /* as if the nodes had been silent for long */
+        struct rl_flight *flight = &scene.client->nodes->node[i].flight;
+        flight->heard = flight->sent.first->sent -= 3600 * QUORUM_SECOND;
+        rl_timer_set(&scene.client->core.timers, &flight->timer, rl_now());
+    }
     ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.timed_out, 3);
     scene_each(0, 3, fake_server_resume);
@@ -322,10 +318,11 @@ TEST_ROWS(release, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next
 /* The key has expired by then, so no confirmation is needed. */
 TEST(release, a_release_waits_no_longer_than_the_key_lives)
 {
-    scene.options.ttl_ms = 300;
+    scene.options.ttl_ms = 1000;
     scene.options.renewal_percent = 0;
-    pause_majority();
-    ck_assert_status(release(), REDLOCK_NO_QUORUM);
+    release_while_a_majority_hangs();
+    scene_time_out(0, 3);
+    ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.timed_out, 3);
 }
 
@@ -442,7 +439,6 @@ TEST(noscript, acquire_is_not_sent_again_behind_its_undo)
                                    .hold = true,
                                    .reply = FAKE_NOSCRIPT};
     unsigned used = 0;
-    scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     for (unsigned i = 0; i < 5; i++)
         used = fake_server_add_rule(scene.node[i], &rule);

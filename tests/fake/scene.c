@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "src/client/client.h"
+#include "src/core/timer.h"
 #include "src/node/script.h"
 #include "support/cluster.h"
 #include "support/file.h"
@@ -48,8 +49,8 @@ static redlock_options patient_options(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
     options.ttl_ms = 60000;
-    options.node_timeout_ms = 5000;
-    options.connect_timeout_ms = 5000;
+    options.node_timeout_ms = 20000;
+    options.connect_timeout_ms = 20000;
     options.silence_limit_ms = 60000;
     options.backoff_max_ms = 20;
     options.guard = 0; /* a new deployment would be in quarantine for max_ttl */
@@ -632,6 +633,25 @@ void scene_let_go_on(unsigned first, unsigned end, const char *key)
             fake_server_delete_key(scene.node[i], key);
             scene_call_waiters(i, key);
         }
+}
+
+void scene_time_out(unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        struct rl_flight *flight = &scene.client->nodes->node[i].flight;
+        struct quorum_patience patience = flight->patience;
+        uint64_t before = flight->statistics->timeouts;
+        flight->patience = (struct quorum_patience){.least = 1};
+        rl_timer_set(&scene.client->core.timers, &flight->timer, rl_now());
+        scene_until(flight->statistics->timeouts > before);
+        flight->patience = patience;
+    }
+}
+
+void scene_wait_for_replies(unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++)
+        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
 }
 
 void scene_refuse(unsigned first, unsigned end, const char *command, unsigned count, const char *error)

@@ -22,7 +22,7 @@
 #include "support/raw_client.h"
 #include "support/test.h"
 
-enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 30 };
+enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 100 };
 
 /* A password that must not appear in a log line or an error. */
 #define SCENE_SECRET TEST_SECRET
@@ -240,6 +240,10 @@ void scene_hold_replies(unsigned first, unsigned end, const char *command);
 void scene_calm(unsigned first, unsigned end);
 void scene_hold_on(unsigned first, unsigned end, const char *key);
 void scene_let_go_on(unsigned first, unsigned end, const char *key);
+/* Turns the loop until what these nodes have not replied to is overdue, as if their timeouts had passed. */
+void scene_time_out(unsigned first, unsigned end);
+/* Turns the loop until these nodes have replied to all that they were sent. */
+void scene_wait_for_replies(unsigned first, unsigned end);
 /* As fake_server_refuse(). */
 void scene_refuse(unsigned first, unsigned end, const char *command, unsigned count, const char *error);
 /* Breaks their connections and refuses new ones, and turns the loop until the client has noticed. */

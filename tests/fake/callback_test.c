@@ -131,6 +131,15 @@ TEST_ROWS(closing, requests_that_leave_no_key_need_no_confirmation, 2)
 
 /* --- A handle that is released in a close --- */
 
+static void close_client(bool blocking)
+{
+    if (blocking)
+        ck_assert_status(redlock_close(&scene.client, NULL, &closed.result), REDLOCK_OK);
+    else
+        ck_assert_status(scene_close(&closed), REDLOCK_OK);
+    scene.connected = NULL;
+}
+
 static struct answer freed;
 
 static void release_in_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *how)
@@ -156,7 +165,7 @@ static void release_in_event(redlock_lock *lock, int event, int loss, int64_t va
 TEST_ROWS(closing, the_event_of_the_loss_frees_the_handle, 7)
 {
     static int how;
-    bool attached = _i == 6, blocking_close = _i & 2, on_loop = _i & 4 && !attached;
+    bool attached = _i == 6, on_loop = _i & 4 && !attached;
     const redlock_acquire_options *options = SCENE_WITH(.event = release_in_event, .event_arg = &how);
     redlock_lock *lock;
     how = attached ? 0 : _i & 1;
@@ -166,12 +175,7 @@ TEST_ROWS(closing, the_event_of_the_loss_frees_the_handle, 7)
         ck_assert_status(redlock_acquire(scene.client, "stock", options, &lock, &answer.result), REDLOCK_OK);
     else
         ck_assert_status(scene_acquire(&answer, "stock", options), REDLOCK_OK);
-    if (blocking_close && !attached) {
-        ck_assert_status(redlock_close(&scene.client, NULL, &closed.result), REDLOCK_OK);
-        scene.connected = NULL;
-    } else {
-        ck_assert_status(scene_close(&closed), REDLOCK_OK);
-    }
+    close_client(_i & 2 && !attached);
     ck_assert_uint_eq(freed.callbacks, 1);
     if (!how)
         ck_assert_answer(&freed, REDLOCK_CANCELLED);
@@ -200,59 +204,11 @@ TEST_ROWS(closing, an_acquire_in_a_callback_of_the_close_is_refused, 3)
     scene_hold_on(0, scene.nodes, "stock");
     scene_start_acquire_then(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), acquire_another);
     scene_wait_for_sent_to(0, scene.nodes, SENT_SET, 1);
-    if (_i == 2) {
-        ck_assert_status(redlock_close(&scene.client, NULL, &closed.result), REDLOCK_OK);
-        scene.connected = NULL;
-    } else {
-        ck_assert_status(scene_close(&closed), REDLOCK_OK);
-    }
+    close_client(_i == 2);
     ck_assert_answer(&answer, REDLOCK_CANCELLED);
     ck_assert_status(late_status, REDLOCK_INVALID);
     ck_assert_uint_eq(begun_in_close.callbacks, 0);
     scene_let_go_on(0, scene.nodes, "stock");
-}
-
-/* --- An operation whose end ends another --- */
-
-static struct rl_operation *begun[3];
-static unsigned begun_count, cancelled;
-
-static void note_operation(struct rl_operation *operation, const struct rl_arguments *arguments)
-{
-    (void)arguments;
-    begun[begun_count++] = operation;
-}
-
-static void end_another(struct rl_operation *operation)
-{
-    if (operation != begun[1])
-        rl_operation_complete(begun[1], REDLOCK_MISCONFIGURED);
-}
-
-static void count_cancelled(redlock_client *client, const redlock_result *result, void *arg)
-{
-    (void)client;
-    (void)arg;
-    cancelled += result->status == REDLOCK_CANCELLED;
-}
-
-/* This happens if the first waiter leaves the local queue and the next one's attempt fails at once. */
-TEST(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
-{
-    static const struct rl_operation_type type = {
-        .size = sizeof(struct rl_operation), .start = note_operation, .stop = end_another};
-    const struct rl_callback callback = {.kind = RL_RESULT_CALLBACK, .result = count_cancelled};
-    scene_attach();
-    const struct rl_arguments arguments = {
-        .client = scene.client, .call = REDLOCK_CALL_OPTIONS_INIT, .caller = {.due = QUORUM_NEVER}};
-    begun_count = cancelled = 0;
-    for (unsigned i = 0; i < 3; i++) /* the close cancels the newest first */
-        ck_assert_status(rl_operation_start(&type, &arguments, callback, NULL), REDLOCK_OK);
-    struct redlock_client *client = scene.client;
-    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL, NULL), REDLOCK_OK);
-    ck_assert_ptr_null(client->operations.first);
-    ev_run(scene.loop, 0); /* returns, because a closed client does not keep the loop alive */
-    ck_assert_uint_eq(cancelled, 2);
 }
 
 /* --- What a service asks about its handles --- */
@@ -273,7 +229,7 @@ static void count_handles(redlock_client *client, redlock_lock *got, const redlo
  * each handle keep a pointer of their own. */
 TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
 {
-    redlock_lock *locks[4], *lock;
+    redlock_lock *locks[4];
     size_t count = 9;
     (_i ? scene_connect : scene_attach)();
     ck_assert_status(redlock_locks(scene.client, NULL, 0, &count), REDLOCK_OK);
@@ -281,33 +237,29 @@ TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
     redlock_lock *first = scene_lock("first");
     ck_assert_status(scene_wait(scene_start_acquire_then(&answer, "second", NULL, count_handles)), REDLOCK_OK);
     ck_assert_uint_eq(seen_in_callback, 2);
-    lock = answer.lock;
-    ck_assert_status(redlock_locks(scene.client, locks, 4, &count), REDLOCK_OK);
-    ck_assert_uint_eq(count, 2);
-    ck_assert((locks[0] == first && locks[1] == lock) || (locks[1] == first && locks[0] == lock));
-    ck_assert_ptr_null(redlock_client_user_data(scene.client));
     redlock_client_set_user_data(scene.client, &scene);
     redlock_lock_set_user_data(first, first);
     ck_assert_ptr_eq(redlock_client_user_data(scene.client), &scene);
+    ck_assert_status(redlock_locks(scene.client, locks, 4, &count), REDLOCK_OK);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_ptr_ne(locks[0], locks[1]);
     for (size_t i = 0; i < count; i++) {
+        ck_assert(locks[i] == first || locks[i] == answer.lock);
         ck_assert_ptr_eq(redlock_lock_client(locks[i]), scene.client);
         ck_assert_ptr_eq(redlock_lock_user_data(locks[i]), locks[i] == first ? first : NULL);
     }
     ck_assert_status(redlock_locks(scene.client, locks, 1, &count), REDLOCK_INVALID);
     ck_assert_uint_eq(count, 2);
-    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     ck_assert_status(redlock_locks(scene.client, locks, 1, &count), REDLOCK_OK);
     ck_assert_uint_eq(count, 1);
     ck_assert_ptr_eq(locks[0], first);
-    ck_assert_status(scene_release(&answer, &first), REDLOCK_OK);
     ck_assert_status(redlock_locks(scene.client, NULL, 1, &count), REDLOCK_INVALID);
     ck_assert_status(redlock_locks(scene.client, locks, 1, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_locks(NULL, locks, 1, &count), REDLOCK_INVALID);
-    ck_assert_ptr_null(redlock_lock_client(NULL));
     redlock_client_set_user_data(NULL, first);
     redlock_lock_set_user_data(NULL, first);
-    ck_assert_ptr_null(redlock_client_user_data(NULL));
-    ck_assert_ptr_null(redlock_lock_user_data(NULL));
+    ck_assert(!redlock_lock_client(NULL) && !redlock_client_user_data(NULL) && !redlock_lock_user_data(NULL));
 }
 
 SCENE_CASE(due, scene_one_node);

@@ -134,11 +134,11 @@ static void *cancel_when_sent(void *unused)
 }
 
 /* Before the call it prevents everything but a release, which goes on. */
-TEST_ROWS(deadlines, a_cancellation_ends_a_call, 2 * ROWS_OF_CALLS)
+TEST_ROWS(deadlines, a_cancellation_ends_a_call, ROWS_OF_CALLS + WAITING_CALLS)
 {
     bool before = _i >= ROWS_OF_CALLS;
     pthread_t thread;
-    prepare(_i);
+    prepare(before ? _i % WAITING_CALLS * WAYS + _i % WAYS : _i);
     call.limits.cancellation = call.acquire.cancellation = scene_cancellation();
     scene_each(0, NODES, fake_server_forget_records);
     if (before)
@@ -158,9 +158,9 @@ TEST_ROWS(deadlines, a_cancellation_ends_a_call, 2 * ROWS_OF_CALLS)
 TEST_ROWS(deadlines, a_close_ends_a_call, ROWS_OF_CALLS)
 {
     static struct answer closed;
-    prepare(_i);
-    if (way == BLOCKING || number == CALL_CLOSE)
+    if (_i % WAYS == BLOCKING || _i / WAYS == CALL_CLOSE)
         return;
+    prepare(_i);
     scene_cleared(&call.answer);
     scene_started(&call.answer, call_start(number, way));
     if (way == ATTACHED)
@@ -219,22 +219,22 @@ static const struct {
 };
 
 /* Nothing is done: a handle stays, and so does a client. Each call reads its options in the same way. */
-TEST_ROWS(deadlines, bad_call_options_are_refused_in_words, ROWS_OF_CALLS)
+TEST_ROWS(deadlines, bad_call_options_are_refused_in_words, WAYS)
 {
-    prepare(_i);
+    prepare(CALL_RELEASE * WAYS + _i);
     redlock_client *client = scene.client;
     redlock_lock *lock = call.lock;
-    call.limits = bad[_i % ROWS(bad)].options;
-    if (way != BLOCKING && (number == CALL_RELEASE || number == CALL_CLOSE)) {
-        ck_assert_status(call_start(number, way), REDLOCK_INVALID);
-    } else if (number != CALL_ACQUIRE && number != CALL_ADOPT) {
-        ck_assert_status(call_run(number, way), REDLOCK_INVALID);
-        ck_assert_has(call.answer.result.text, bad[_i % ROWS(bad)].words);
+    for (number = CALL_RELEASE; number < WAITING_CALLS; number++) {
+        call.limits = bad[number % ROWS(bad)].options;
+        if (way != BLOCKING && (number == CALL_RELEASE || number == CALL_CLOSE)) {
+            ck_assert_status(call_start(number, way), REDLOCK_INVALID);
+        } else {
+            ck_assert_status(call_run(number, way), REDLOCK_INVALID);
+            ck_assert_has(call.answer.result.text, bad[number % ROWS(bad)].words);
+        }
+        ck_assert_ptr_eq(scene.client, client);
+        ck_assert_ptr_eq(call.lock, lock);
     }
-    ck_assert_ptr_eq(scene.client, client);
-    ck_assert_ptr_eq(call.lock, lock);
-    if (is_among(ANOTHERS))
-        scene_let_go_on(0, NODES, "stock");
 }
 
 /* Only the callback gets the result. A release needs none, and a close only of a client with its own thread. */

@@ -1,6 +1,6 @@
-/* A node behind real Sentinels, and in real Redis Clusters: failovers by votes and by hand, a slot that moves, an old master
- * that still takes writes and is cut off with a client, and witnesses that are silent, know no such name or slot, or want a
- * password. The simulator has more failovers, of more nodes, and Sentinels that hear of them one by one. */
+/* Nodes behind real Sentinels, and in real Redis Clusters: failovers by votes and by hand, a slot that moves, an old master
+ * that takes writes again beside a client that is cut off from the Sentinels, and witnesses that are silent, know no such
+ * name or slot, or want a password. */
 #include "real/held.h"
 #include "real/tls_certificates.h"
 
@@ -24,17 +24,18 @@
 #include <unistd.h>
 
 /* A killed master is replaced after two to three seconds, which a lock must outlast. */
-enum { SENTINELS = 3, KILLED_MAX_TTL_MS = 6000, MAX_TTL_MS = 3000, SHORT_MAX_TTL_MS = 2000 };
+enum { SENTINELS = 3, GROUPS = 3, KILLED_MAX_TTL_MS = 8000, MAX_TTL_MS = 4000, SHORT_MAX_TTL_MS = 2000 };
 
 static const char key[] = real_key("watched");
 
-/* They watch the servers 0, the first master, and 1. */
-static struct sentinels {
+/* A node: the servers 2i (the first master) and 2i + 1 of the cluster, and their Sentinels. */
+static struct group {
     uint16_t port[SENTINELS];
     int reservation[SENTINELS];
     struct process process[SENTINELS];
-} sentinels;
-static bool has_sentinels;
+} groups[GROUPS];
+static unsigned apart; /* this number of Sentinels is in the first master's network */
+static unsigned group_count;
 static struct temp_dir *directory;
 
 /* --- The Sentinels --- */
@@ -77,6 +78,11 @@ static const char *host_of(size_t server)
     return server == 0 ? network_host(0) : network_clients(0);
 }
 
+static const char *sentinel_host(unsigned i)
+{
+    return i < apart ? network_host(0) : network_clients(0);
+}
+
 static struct cluster_node_options placed(size_t server, const struct cluster_tls *tls)
 {
     struct cluster_node_options options = {.tls = tls};
@@ -112,33 +118,36 @@ static char *port_lines(uint16_t port, const struct cluster_tls *tls)
                         port, tls->certificate, tls->key, tls->authority);
 }
 
-static void start_sentinel(unsigned i, const char *password, const struct cluster_tls *tls)
+static void start_sentinel(struct group *group, unsigned i, size_t master, const char *password,
+                           const struct cluster_tls *tls)
 {
-    uint16_t own = sentinels.port[i];
-    const char *place = temp_dir_path(directory);
-    char *path = fixture_text("%s/%u.conf", place, own), *port = port_lines(own, tls);
-    char *protection =
-        password ? fixture_text("requirepass %s\nsentinel sentinel-pass %s\n", password, password) : NULL;
-    char *conf = fixture_text("%sunixsocket %s/%u.sock\nbind %s\ndir %s\nsentinel monitor m %s %u 2\n"
-                              "sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\n%s",
-                              port, place, own, network_clients(0), place, host_of(0), cluster_port(cluster, 0),
-                              protection ? protection : "");
+    char *path = fixture_text("%s/%u.conf", temp_dir_path(directory), group->port[i]);
+    char *port = port_lines(group->port[i], tls);
+    char *conf =
+        fixture_text("%sunixsocket %s/%u.sock\nbind %s\ndir %s\nsentinel monitor m %s %u 2\n"
+                     "sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 5000\n%s%s%s%s",
+                     port, temp_dir_path(directory), group->port[i], sentinel_host(i), temp_dir_path(directory),
+                     host_of(master), cluster_port(cluster, master), password ? "requirepass " : "",
+                     password ? password : "", password ? "\nsentinel sentinel-pass " : "", password ? password : "");
     file_write(path, conf, strlen(conf));
     char *program = fixture_text("%s", server_program()), mode[] = "--sentinel";
     char *const argv[] = {program, path, mode, NULL};
-    process_start(&sentinels.process[i], &(struct process_options){.argv = argv});
+    if (i < apart)
+        network_enter(0);
+    process_start(&group->process[i], &(struct process_options){.argv = argv});
+    if (i < apart)
+        network_enter(NETWORK_CLIENTS);
     free(program);
     free(conf);
-    free(protection);
     free(port);
     free(path);
 }
 
 /* Each Sentinel knows the others and the replica, so that a failover can begin. */
-static bool is_complete(const char *password)
+static bool is_complete(const struct group *group, const char *password)
 {
     for (unsigned i = 0; i < SENTINELS; i++) {
-        const char *state = ask(sentinels.port[i], password, "SENTINEL", "MASTER", "m", NULL);
+        const char *state = ask(group->port[i], password, "SENTINEL", "MASTER", "m", NULL);
         if (!strstr(state, "num-slaves 1") || !strstr(state, "num-other-sentinels 2"))
             return false;
     }
@@ -148,58 +157,75 @@ static bool is_complete(const char *password)
 static void end_sentinels(void *unused)
 {
     (void)unused;
-    fixture_unregister(&sentinels);
-    for (unsigned i = 0; i < SENTINELS; i++) {
-        process_kill(&sentinels.process[i]);
-        close(sentinels.reservation[i]);
-    }
-    has_sentinels = false;
+    fixture_unregister(groups);
+    for (unsigned g = 0; g < group_count; g++)
+        for (unsigned i = 0; i < SENTINELS; i++) {
+            process_kill(&groups[g].process[i]);
+            close(groups[g].reservation[i]);
+        }
+    group_count = apart = 0;
 }
 
-static void start_sentinels(const char *password, const struct cluster_tls *tls)
+static void start_groups_with(unsigned count, const char *password, const struct cluster_tls *tls)
 {
     static const char *const arguments[] = {"--tls-replication", "yes", NULL};
-    struct cluster_node_options nodes[] = {placed(0, tls), placed(1, tls)};
-    nodes[0].arguments = nodes[1].arguments = tls ? arguments : NULL;
-    cluster = cluster_create(2, &(struct cluster_options){.nodes = nodes});
+    struct cluster_node_options nodes[2 * GROUPS] = {{0}};
+    for (unsigned i = 0; i < 2 * count; i++) {
+        nodes[i] = placed(i, tls);
+        nodes[i].arguments = tls ? arguments : NULL;
+    }
+    cluster = cluster_create(2 * count, &(struct cluster_options){.nodes = nodes});
     directory = temp_dir_make();
-    has_sentinels = true;
-    for (unsigned i = 0; i < SENTINELS; i++)
-        sentinels.reservation[i] = socket_reserve_port(false, &sentinels.port[i]);
-    fixture_register(&sentinels, end_sentinels);
-    char *port = fixture_text("%u", cluster_port(cluster, 0));
-    ck_assert(cluster_command(cluster, 1, NULL, 0, "REPLICAOF", host_of(0), port, NULL));
-    free(port);
-    real_until(NULL, replica_is_online(0));
-    for (unsigned i = 0; i < SENTINELS; i++)
-        start_sentinel(i, password, tls);
-    real_until(NULL, is_complete(password));
+    memset(groups, 0, sizeof groups);
+    group_count = count;
+    fixture_register(groups, end_sentinels);
+    for (unsigned g = 0; g < count; g++) {
+        char *port = fixture_text("%u", cluster_port(cluster, 2 * g));
+        ck_assert(cluster_command(cluster, 2 * g + 1, NULL, 0, "REPLICAOF", host_of(2 * g), port, NULL));
+        free(port);
+        for (unsigned i = 0; i < SENTINELS; i++)
+            groups[g].reservation[i] = socket_reserve_port(false, &groups[g].port[i]);
+    }
+    for (unsigned g = 0; g < count; g++) {
+        real_until(NULL, replica_is_online(2 * g));
+        for (unsigned i = 0; i < SENTINELS; i++)
+            start_sentinel(&groups[g], i, 2 * g, password, tls);
+    }
+    for (unsigned g = 0; g < count; g++)
+        real_until(NULL, is_complete(&groups[g], password));
     real_note_descriptors();
 }
 
-static const char *list_of(const char *scheme, const char *credentials, const char *name)
+static void start_groups(unsigned count, const char *password)
 {
-    static char text[256];
-    const char *host = network_clients(0);
-    snprintf(text, sizeof text, "%s://%s%s:%u,%s:%u,%s:%u/%s", scheme, credentials, host, sentinels.port[0], host,
-             sentinels.port[1], host, sentinels.port[2], name);
+    start_groups_with(count, password, NULL);
+}
+
+static const char *list_of(unsigned count, const char *credentials, const char *name)
+{
+    static char text[1024];
+    size_t used = 0;
+    for (unsigned g = 0; g < count; g++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%ssentinel://%s%s:%u,%s:%u,%s:%u/%s", g ? "," : "",
+                                 credentials, sentinel_host(0), groups[g].port[0], sentinel_host(1), groups[g].port[1],
+                                 sentinel_host(2), groups[g].port[2], name);
     return text;
 }
 
-/* So many Sentinels name this server. */
+/* So many Sentinels of the first group name this server. */
 static unsigned naming(size_t server)
 {
     unsigned named = 0;
     char *address = fixture_text("%s %u", host_of(server), cluster_port(cluster, server));
     for (unsigned i = 0; i < SENTINELS; i++)
-        named += strcmp(ask(sentinels.port[i], NULL, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m", NULL), address) == 0;
+        named += strcmp(ask(groups[0].port[i], NULL, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m", NULL), address) == 0;
     free(address);
     return named;
 }
 
 static bool is_led_by(struct face *face, uint32_t node, size_t server)
 {
-    char *name = fixture_text("%s (%s)", has_sentinels ? "m" : "{redlock}", cluster_address(cluster, server));
+    char *name = fixture_text("%s (%s)", group_count ? "m" : "{redlock}", cluster_address(cluster, server));
     redlock_node_status status = held_node_status(face, node);
     bool led =
         strcmp(status.name, name) == 0 && strcmp(status.state, "ready") == 0 && strcmp(status.role, "master") == 0;
@@ -363,7 +389,7 @@ static bool order_failover(size_t from, size_t to)
 {
     (void)from;
     if (strcmp(info(to, "role:"), "slave") == 0)
-        ask(sentinels.port[0], NULL, "SENTINEL", "FAILOVER", "m", NULL);
+        ask(groups[0].port[0], NULL, "SENTINEL", "FAILOVER", "m", NULL);
     return false;
 }
 
@@ -372,7 +398,7 @@ static bool is_good_for_sentinels(size_t from, size_t to)
 {
     bool is_good = strcmp(info(to, "role:"), "slave") == 0 && replica_is_online(from);
     for (unsigned i = 0; i < SENTINELS && is_good; i++) {
-        const char *replicas = ask(sentinels.port[i], NULL, "SENTINEL", "REPLICAS", "m", NULL);
+        const char *replicas = ask(groups[0].port[i], NULL, "SENTINEL", "REPLICAS", "m", NULL);
         is_good = strstr(replicas, "flags slave ") && strstr(replicas, "master-link-status ok");
     }
     return is_good;
@@ -388,9 +414,52 @@ TEST_ROWS(failover, lock_survives_and_node_votes_again, ROWS(failovers))
 {
     redlock_options options = options_of(failovers[_i].max_ttl_ms);
     const struct cluster_tls certificates = failovers[_i].tls ? make_certificates() : (struct cluster_tls){0};
-    start_sentinels(NULL, failovers[_i].tls ? &certificates : NULL);
+    char *list;
+    start_groups_with(1, NULL, failovers[_i].tls ? &certificates : NULL);
+    list = fixture_text(failovers[_i].tls ? "sentinels%s" : "sentinel%s", list_of(1, "", "m") + strlen("sentinel"));
     options.tls_ca_file = certificates.authority;
-    change_masters(_i, &failovers[_i], list_of(failovers[_i].tls ? "sentinels" : "sentinel", "", "m"), &options);
+    change_masters(_i, &failovers[_i], list, &options);
+    free(list);
+}
+
+/* What the Sentinels said before is too old, and their next replies are waited for. */
+TEST(failover, client_that_stood_still_acquires_at_once)
+{
+    redlock_options options = options_of(SHORT_MAX_TTL_MS);
+    start_groups(1, NULL);
+    struct face *face = held_open_trusted(1, list_of(1, "", "m"), &options); /* its loop runs in its calls */
+    for (unsigned i = 0; i < 2; i++) {
+        poll(NULL, 0, 1500);
+        redlock_lock *lock = held_acquire(face, key, NULL);
+        held_release(face, &lock);
+    }
+}
+
+static bool is_late(uint32_t node)
+{
+    return result.node[node].outcome == REDLOCK_NODE_TIMED_OUT || strstr(result.node[node].text, "of its sentinels");
+}
+
+/* Two of three nodes are a majority. */
+TEST(failover, killed_master_of_three_fails_no_acquire)
+{
+    redlock_options options = options_of(SHORT_MAX_TTL_MS);
+    start_groups(3, NULL);
+    struct face *face = held_open_trusted(_i, list_of(3, "", "m"), &options);
+    cluster_kill(cluster, 2);
+    for (unsigned i = 0; i < 20 || !is_led_by(face, 1, 3); i++) {
+        ck_assert_uint_lt(i, 20000);
+        redlock_lock *lock = NULL;
+        int status = face_acquire(face, key, NULL, &lock, &result);
+        /* Unless another master or its Sentinels took half a second to reply, because the machine is busy. */
+        if (!is_late(0) && !is_late(2))
+            real_status(status, REDLOCK_OK, &result);
+        if (lock)
+            held_release(face, &lock);
+    }
+    real_until(face, held_all_usable(face));
+    cluster_start(cluster, 2);
+    real_until(NULL, strcmp(info(2, "role:"), "slave") == 0);
 }
 
 /* --- Slots of a cluster --- */
@@ -402,7 +471,8 @@ REAL_LONG_CASE(slot, real_bare_case, NULL);
 
 enum { MASTERS = 3 };
 
-/* The first master has a replica. With tls, or with a password, or with neither. */
+/* The first master has a replica. */
+/* With tls, or with a password, or with neither. */
 static const char *start_cluster(const struct cluster_tls *tls, const char *password)
 {
     static char list[96];
@@ -463,6 +533,14 @@ static bool migrate_slot(size_t from, size_t to)
     return true;
 }
 
+static bool fail_over_cluster(size_t from, size_t to)
+{
+    (void)from;
+    if (strcmp(info(to, "role:"), "slave") == 0)
+        cluster_command(cluster, to, NULL, 0, "CLUSTER", "FAILOVER", NULL);
+    return false;
+}
+
 static bool take_over(size_t from, size_t to)
 {
     (void)from;
@@ -489,9 +567,11 @@ static bool is_always_possible(size_t from, size_t to)
 
 static const struct change moves[] = {
     {"cluster, master killed", kill_master, is_good_for_cluster, MASTERS, true, .killed = true, TAGGED_KEY,
-     KILLED_MAX_TTL_MS, .password = "of-the-cluster"},
-    {"cluster, taken over", take_over, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, MAX_TTL_MS,
+     KILLED_MAX_TTL_MS},
+    {"cluster, by hand", fail_over_cluster, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, MAX_TTL_MS,
      .tls = TLS_IS_BUILT},
+    {"cluster, taken over", take_over, is_good_for_cluster, MASTERS, true, .killed = false, TAGGED_KEY, MAX_TTL_MS,
+     .password = "of-the-cluster"},
     {"cluster, slot moved", migrate_slot, is_always_possible, 1, false, .killed = false, TAGGED_KEY, MAX_TTL_MS},
 };
 
@@ -517,10 +597,7 @@ TEST(slot, each_obstacle_has_a_finding_that_names_it)
         return;
     redlock_client *client;
     const char *list = start_cluster(NULL, NULL);
-    redlock_options options = tagged_options(SHORT_MAX_TTL_MS), untagged = options, unguarded = options;
-    unguarded.guard = 0;
-    real_status(redlock_connect(list, &unguarded, &client, &result), REDLOCK_INVALID, &result);
-    held_result_says("needs the guard");
+    redlock_options options = tagged_options(SHORT_MAX_TTL_MS), untagged = options;
     untagged.marker_key = "{lock}:marker";
     real_status(redlock_connect(list, &untagged, &client, &result), REDLOCK_INVALID, &result);
     held_result_says("prefix '{redlock}:' and marker_key '{lock}:marker' have no common {tag}");
@@ -561,15 +638,24 @@ TEST(slot, each_obstacle_has_a_finding_that_names_it)
 /* --- An old master that takes writes, beside a client that is cut off with it --- */
 
 REAL_CASE(cut, real_bare_case, NULL);
+REAL_CASE(voted, real_bare_case, NULL);
+
+enum who { NO_CLIENT, CUT_OFF, FOLLOWING };
 
 /*
- * The old master and a client are in a network namespace, which needs root and is cut off: nobody there hears of the
- * failover. The other client follows it, and gets the lock when the new master has left quarantine, or keeps it.
+ * Either the old master and a client are in a network namespace, which is cut off: nobody there hears of the failover. Or
+ * the old master hangs, and goes on after the failover: for some seconds, until its Sentinels make it a replica, it takes
+ * writes, and the client, whose connections to the Sentinels hang, may still be connected to it. The other client
+ * follows the failover and gets the lock when the new master has left quarantine, or keeps it.
  */
 static const struct scene {
+    bool network; /* needs root */
     bool cluster;
-    bool follows; /* the client that holds the lock before; otherwise it is cut off */
-} scenes[] = {{.cluster = false, .follows = false}, {.cluster = true, .follows = true}};
+    enum who holds; /* the lock before */
+} scenes[] = {
+    {false, false, NO_CLIENT}, {true, false, CUT_OFF},  {true, false, FOLLOWING},
+    {true, true, CUT_OFF},     {true, true, FOLLOWING},
+};
 
 static bool takes_writes(size_t server)
 {
@@ -578,19 +664,56 @@ static bool takes_writes(size_t server)
            strcmp(reply, "OK") == 0;
 }
 
+/* The servers, and the list of the client that is to be cut off, and of the other. */
+static void start_scene(const struct scene *scene, struct delay_proxy **proxy, char **lists)
+{
+    const char *list = scene->cluster ? start_cluster(NULL, NULL) : NULL;
+    if (scene
+            ->cluster) /* usually it refuses writes when it has been cut off for as long as makes the others replace it */
+        cluster_command(cluster, 0, NULL, 0, "CONFIG", "SET", "cluster-node-timeout", "600000", NULL);
+    else
+        start_groups(1, NULL);
+    lists[1] = fixture_text("%s", list ? list : list_of(1, "", "m"));
+    if (scene->network) {
+        lists[0] = fixture_text("%s", lists[1]);
+        return;
+    }
+    *proxy = delay_proxy_start(groups[0].port, SENTINELS);
+    lists[0] = fixture_text("sentinel://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/m", delay_proxy_port(*proxy, 0),
+                            delay_proxy_port(*proxy, 1), delay_proxy_port(*proxy, 2));
+    real_note_descriptors();
+}
+
 /* A master that a busy machine holds up is not replaced. */
 static void end_failovers(void)
 {
-    for (unsigned i = 0; i < SENTINELS && has_sentinels; i++)
-        ask(sentinels.port[i], NULL, "SENTINEL", "SET", "m", "down-after-milliseconds", "600000", NULL);
+    for (unsigned i = 0; i < SENTINELS && group_count; i++)
+        ask(groups[0].port[i], NULL, "SENTINEL", "SET", "m", "down-after-milliseconds", "600000", NULL);
 }
 
-static void cut_off(struct face *with, size_t promoted)
+static void cut_off(struct delay_proxy *proxy, struct face *with, size_t promoted)
 {
-    network_cut(0, NETWORK_TO_NODE | NETWORK_FROM_NODE);
-    real_until(with, strcmp(info(promoted, "role:"), "master") == 0);
-    real_until(with, !has_sentinels || naming(promoted) > SENTINELS / 2);
+    if (!proxy) {
+        network_cut(0, NETWORK_TO_NODE | NETWORK_FROM_NODE);
+        real_until(with, strcmp(info(promoted, "role:"), "master") == 0);
+        real_until(with, !group_count || naming(promoted) > SENTINELS / 2);
+        end_failovers();
+        return;
+    }
+    cluster_stop(cluster, 0);
+    for (unsigned i = 0; i < SENTINELS; i++)
+        delay_proxy_hold(proxy, i, PROXY_BOTH);
+    real_until(with, naming(promoted) > SENTINELS / 2);
     end_failovers();
+    cluster_resume(cluster, 0);
+}
+
+static void heal(struct delay_proxy *proxy)
+{
+    if (!proxy)
+        network_cut(0, 0);
+    for (unsigned i = 0; i < SENTINELS && proxy; i++)
+        delay_proxy_let_go(proxy, i, PROXY_BOTH);
 }
 
 /* A client in the first master's network. */
@@ -613,57 +736,135 @@ static void refuse_cut_off(struct face *without, redlock_lock *held)
 TEST_ROWS(cut, old_master_grants_nothing_to_the_client, ROWS(scenes))
 {
     const struct scene *scene = &scenes[_i];
-    const uint32_t max_ttl_ms = scene->follows ? 6000 : SHORT_MAX_TTL_MS;
+    const uint32_t max_ttl_ms = scene->holds == FOLLOWING ? 6000 : SHORT_MAX_TTL_MS;
     const size_t promoted = scene->cluster ? MASTERS : 1;
     const char *name = scene->cluster ? TAGGED_KEY : key;
     const char *why;
+    char *lists[2];
+    struct delay_proxy *proxy = NULL;
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
     if (scene->cluster && !server_program_has(SERVER_CLUSTER_PORT))
         return;
+    if (scene->network && !network_make(1, &why)) {
+        fprintf(stderr, "not tried: %s\n", why);
+        return;
+    }
+    start_scene(scene, &proxy, lists);
+    redlock_options options = scene->cluster ? tagged_options(max_ttl_ms) : options_of(max_ttl_ms);
+    options.silence_limit_ms = 60000; /* the connection stays */
+    struct face *with = held_open_trusted(_i, lists[1], &options);
+    struct face *without =
+        scene->network ? open_apart(lists[0], &options) : held_open_trusted(_i + 1, lists[0], &options);
+
+    struct face *holder = scene->holds == FOLLOWING ? with : without;
+    redlock_lock *before = held_acquire(holder, key, &acquire), *after = NULL;
+    if (scene->holds == NO_CLIENT)
+        held_release(holder, &before);
+    long long written = 0;
+    real_until(holder, has_all(promoted, 0, &written));
+    cut_off(proxy, with, promoted);
+    uint64_t deadline = test_deadline_ns(3 * REAL_SOON_MS);
+    while (scene->holds == FOLLOWING ? cluster_integer(cluster, 0, "EXISTS", name, NULL) == 1 : !after) {
+        ck_assert_int_gt(test_ms_left(deadline), 0);
+        if (scene->holds != FOLLOWING && face_acquire(with, key, NULL, &after, &result) == REDLOCK_OK)
+            ck_assert(!before || redlock_validity_ms(before) == 0);
+        refuse_cut_off(without, scene->holds == CUT_OFF ? before : NULL);
+        real_turn(with);
+    }
+    bool beside = takes_writes(0); /* and it has not the key any more */
+    for (deadline = test_deadline_ns(SHORT_MAX_TTL_MS); test_ms_left(deadline) > 0;) {
+        refuse_cut_off(without, NULL);
+        beside = beside || takes_writes(0);
+        real_turn(with);
+    }
+    ck_assert(beside || !scene->network);
+    if (!beside)
+        fprintf(stderr, "the old master was a replica before the new one left quarantine: nothing is shown\n");
+    if (scene->holds == FOLLOWING && !held_is_lost(&story)) /* a busy machine fails over slowly */
+        ck_assert(held_is_on(promoted, name, before));
+    ck_assert(scene->holds != CUT_OFF || held_is_lost(&story));
+
+    if (before)
+        face_release(holder, &before, &result);
+    if (after)
+        face_release(with, &after, &result);
+    heal(proxy);
+    real_until(without, is_led_by(without, 0, promoted));
+    redlock_lock *lock = held_acquire(without, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
+    held_release(without, &lock);
+    free(lists[0]);
+    free(lists[1]);
+}
+
+/* The Sentinel has voted for a failover; this request votes for none. */
+static bool has_voted(unsigned i)
+{
+    char *port = fixture_text("%u", cluster_port(cluster, 0));
+    const char *reply = ask(groups[0].port[i], NULL, "SENTINEL", "IS-MASTER-DOWN-BY-ADDR", host_of(0), port, "0",
+                            "0123456789012345678901234567890123456789", NULL);
+    const char *epoch = strrchr(reply, ' ');
+    free(port);
+    return epoch && atoi(epoch) > 0;
+}
+
+static void allow_promotion(bool allows)
+{
+    cluster_command(cluster, 1, NULL, 0, "ACL", "SETUSER", "default", allows ? "+slaveof" : "-slaveof",
+                    allows ? "+replicaof" : "-replicaof", NULL);
+}
+
+/*
+ * Two of three Sentinels vote for a failover, and are cut off, with the old master and a client, before they hear how it
+ * went. They still confirm the old master, so that client keeps its lock. The one that leads the failover has promoted the
+ * replica, and names it alone: no client uses the new master before a majority has heard of it.
+ */
+TEST(voted, majority_keeps_the_old_master)
+{
+    const char *why;
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+    redlock_options options = options_of(SHORT_MAX_TTL_MS);
     if (!network_make(1, &why)) {
         fprintf(stderr, "not tried: %s\n", why);
         return;
     }
-    const char *list = scene->cluster ? start_cluster(NULL, NULL) : NULL;
-    if (!list)
-        start_sentinels(NULL, NULL);
-    else /* usually it refuses writes when it has been cut off for as long as makes the others replace it */
-        cluster_command(cluster, 0, NULL, 0, "CONFIG", "SET", "cluster-node-timeout", "600000", NULL);
-    list = list ? list : list_of("sentinel", "", "m");
-    redlock_options options = scene->cluster ? tagged_options(max_ttl_ms) : options_of(max_ttl_ms);
-    options.silence_limit_ms = 60000; /* the connection stays */
-    struct face *with = held_open_trusted(_i, list, &options), *without = open_apart(list, &options);
-
-    struct face *holder = scene->follows ? with : without;
-    redlock_lock *before = held_acquire(holder, key, &acquire), *after = NULL;
+    apart = 2;
+    start_groups(1, NULL);
+    struct face *with = held_open_trusted(_i, list_of(1, "", "m"), &options);
+    struct face *without = open_apart(list_of(1, "", "m"), &options);
+    redlock_lock *before = held_acquire(without, key, &acquire), *after = NULL;
     long long written = 0;
-    real_until(holder, has_all(promoted, 0, &written));
-    cut_off(with, promoted);
-    uint64_t deadline = test_deadline_ns(3 * REAL_SOON_MS);
-    while (scene->follows ? cluster_integer(cluster, 0, "EXISTS", name, NULL) == 1 : !after) {
-        ck_assert_int_gt(test_ms_left(deadline), 0);
-        if (!scene->follows && face_acquire(with, key, NULL, &after, &result) == REDLOCK_OK)
-            ck_assert(redlock_validity_ms(before) == 0);
-        refuse_cut_off(without, scene->follows ? NULL : before);
-        real_turn(with);
-    }
-    ck_assert(takes_writes(0)); /* and it has not the key any more */
-    for (deadline = test_deadline_ns(SHORT_MAX_TTL_MS); test_ms_left(deadline) > 0;) {
-        refuse_cut_off(without, NULL);
-        real_turn(with);
-    }
-    if (scene->follows && !held_is_lost(&story)) /* a busy machine fails over slowly */
-        ck_assert(held_is_on(promoted, name, before));
-    ck_assert(scene->follows || held_is_lost(&story));
+    real_until(without, has_all(1, 0, &written));
+    for (unsigned i = 0; i < apart; i++)
+        ask(groups[0].port[i], NULL, "SENTINEL", "SET", "m", "down-after-milliseconds", "600000", NULL);
+    ask(groups[0].port[2], NULL, "SENTINEL", "SET", "m", "quorum", "1", "failover-timeout", "60000", NULL);
+    allow_promotion(false); /* the leader waits for it meanwhile */
+    network_cut_port(0, cluster_port(cluster, 0));
+    real_until(with, has_voted(0) && has_voted(1));
+    network_cut(0, NETWORK_TO_NODE | NETWORK_FROM_NODE);
+    allow_promotion(true);
+    ck_assert(cluster_command(cluster, 1, NULL, 0, "REPLICAOF", "NO", "ONE", NULL));
+    real_until(with, naming(1) == 1);
+    end_failovers();
 
-    face_release(holder, &before, &result);
-    if (after)
-        face_release(with, &after, &result);
+    /* For longer than the quarantine of a master that is followed. */
+    for (uint64_t deadline = test_deadline_ns(SHORT_MAX_TTL_MS + 4000); test_ms_left(deadline) > 0;) {
+        ck_assert_int_ne(face_acquire(with, key, NULL, &after, &result), REDLOCK_OK);
+        real_turn(with);
+    }
+    ck_assert_uint_eq(naming(0), 2);
+    real_until(without, held_all_usable(without)); /* on a busy machine its lock may have ended */
     network_cut(0, 0);
-    real_until(without, is_led_by(without, 0, promoted));
-    redlock_lock *lock = held_acquire(without, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
-    held_release(without, &lock);
+    while (!after) {
+        if (face_acquire(with, key, NULL, &after, &result) == REDLOCK_OK)
+            ck_assert_int_eq(redlock_validity_ms(before), 0);
+        refuse_cut_off(without, before);
+        real_turn(with);
+    }
+    real_until(without, held_is_lost(&story) && is_led_by(without, 0, 1));
+    face_release(without, &before, &result);
+    held_release(with, &after);
 }
 
 /* --- Sentinels that are of no use --- */
@@ -673,31 +874,30 @@ REAL_CASE(useless, real_bare_case, NULL);
 TEST(useless, each_has_a_finding_that_names_it)
 {
     redlock_options options = options_of(SHORT_MAX_TTL_MS);
-    start_sentinels("secret", NULL);
-    struct face *face = face_open(face_of(_i), list_of("sentinel", "", "m"), &options);
+    start_groups(1, "secret");
+    struct face *face = face_open(face_of(_i), list_of(1, "", "m"), &options);
     real_until(face, has_finding(face, REDLOCK_FINDING_WITNESSES_SILENT));
     ck_assert_ptr_nonnull(strstr(held_node_status(face, 0).witnesses, "NOAUTH"));
     held_refuse(face, key, NULL, REDLOCK_NO_QUORUM);
     held_close(face);
 
-    face = face_open(face_of(_i), list_of("sentinel", ":secret@", "other"), &options);
+    face = face_open(face_of(_i), list_of(1, ":secret@", "other"), &options);
     real_until(face, has_finding(face, REDLOCK_FINDING_MASTER_UNKNOWN));
     ck_assert_ptr_nonnull(strstr(held_node_status(face, 0).witnesses, "knows no such master"));
     real_until(face, strstr(held_node_status(face, 0).error, "no master of this name"));
     held_refuse(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), REDLOCK_MISCONFIGURED);
     held_close(face);
 
-    face = held_open_trusted(ASYNCHRONOUS_FACE, list_of("sentinel", ":secret@", "m"), &options);
-    poll(NULL, 0, 1500); /* what they said before is too old then: the acquire waits for their next replies */
+    face = held_open_trusted(_i, list_of(1, ":secret@", "m"), &options);
     redlock_lock *lock = held_acquire(face, key, NULL);
     ck_assert_uint_eq(held_node_status(face, 0).findings, 0);
     for (unsigned i = 0; i < 2; i++)
-        process_signal(&sentinels.process[i], SIGSTOP);
+        process_signal(&groups[0].process[i], SIGSTOP);
     real_until(face, !held_node_status(face, 0).usable); /* their last replies are too old */
     ck_assert(face_extend(face, lock, 0, &result) != REDLOCK_OK);
     real_until(face, has_finding(face, REDLOCK_FINDING_WITNESSES_SILENT));
     for (unsigned i = 0; i < 2; i++)
-        process_signal(&sentinels.process[i], SIGCONT);
+        process_signal(&groups[0].process[i], SIGCONT);
     real_until(face, held_all_usable(face));
     ck_assert_uint_eq(held_node_status(face, 0).findings, 0);
     face_release(face, &lock, &result);
@@ -713,7 +913,7 @@ static bool live(size_t k)
     struct test_allocator *allocator = test_allocator_new();
     options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
     test_allocator_fail_at(allocator, k);
-    int status = redlock_connect(list_of("sentinel", "", "m"), &options, &client, &result);
+    int status = redlock_connect(list_of(1, "", "m"), &options, &client, &result);
     if (status == REDLOCK_OK) {
         status = redlock_acquire(client, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result);
         if (status == REDLOCK_OK)
@@ -735,12 +935,22 @@ TEST(useless, no_allocation_that_fails_leaks_or_aborts)
 {
     size_t k = 1;
     redlock_options options = options_of(SHORT_MAX_TTL_MS);
-    start_sentinels(NULL, NULL);
-    held_open_trusted(BLOCKING_FACE, list_of("sentinel", "", "m"), &options);
+    start_groups(1, NULL);
+    held_open_trusted(BLOCKING_FACE, list_of(1, "", "m"), &options);
     while (k < 1000 && !live(k))
         k++;
     ck_assert_uint_gt(k, 20); /* so allocations did fail */
     ck_assert_uint_lt(k, 1000);
+}
+
+TEST(useless, node_needs_the_guard)
+{
+    redlock_client *client;
+    redlock_options options = options_of(SHORT_MAX_TTL_MS);
+    options.guard = 0;
+    real_status(redlock_connect("sentinel://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3/m", &options, &client, &result),
+                REDLOCK_INVALID, &result);
+    held_result_says("needs the guard");
 }
 
 REAL_FAULTS_PROGRAM("real/sentinel")

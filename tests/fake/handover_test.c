@@ -21,17 +21,6 @@ static void five_nodes(void)
     options.ttl_ms = TTL_MS;
 }
 
-static bool is_any_request_pending(void)
-{
-    redlock_node_status status = {0};
-    for (uint32_t i = 0; i < 5; i++) {
-        ck_assert_status(redlock_node_status_get(scene.client, i, &status), REDLOCK_OK);
-        if (status.requests_pending > 0)
-            return true;
-    }
-    return false;
-}
-
 /* A waiter, and its offer on five nodes. No poll is on its way, which some nodes would answer before a change by the
  * test, and others after it. */
 static struct scene_offer wait_with_an_offer(void)
@@ -43,7 +32,7 @@ static struct scene_offer wait_with_an_offer(void)
     for (unsigned i = 5; i-- > 0;)
         scene_until(scene_read_offer(i, &offer));
     ck_assert_uint_eq(offer.ttl_ms, TTL_MS);
-    scene_until(!is_any_request_pending());
+    scene_wait_for_replies(0, 5);
     return offer;
 }
 
@@ -207,24 +196,27 @@ static uint64_t dropped(void)
 
 /* Any user who may publish can send them: for values that are easy to guess, of this and of other keys, and without a
  * waiter. The client does not touch the keys with its own rights. */
-TEST_ROWS(forged, a_message_that_answers_no_offer_is_dropped, 3)
+TEST(forged, a_message_that_answers_no_offer_is_dropped)
 {
     static const char *const keys[] = {"counter", "flag", "record"}, *const values[] = {"0", "1", SCENE_OTHER};
     char message[128];
     wait_with_an_offer();
-    fake_server_set_key(scene.node[4], keys[_i], values[_i], TTL_MS);
-    snprintf(message, sizeof message, "G%s 1 %zu %s", values[_i], strlen(keys[_i]), keys[_i]);
-    scene_publish(4, "stock", message);
-    snprintf(message, sizeof message, "G%s 1 5 stock", values[_i]);
-    scene_publish(4, "stock", message);
-    scene_until(dropped() == 2);
-    scene_assert_key(4, 5, keys[_i], true);
-    ck_assert_ptr_null(scene_sent(4, SENT_UNDO, values[_i], 0, NULL));
+    for (unsigned i = 0; i < 3; i++) {
+        fake_server_set_key(scene.node[4], keys[i], values[i], TTL_MS);
+        snprintf(message, sizeof message, "G%s 1 %zu %s", values[i], strlen(keys[i]), keys[i]);
+        scene_publish(4, "stock", message);
+        snprintf(message, sizeof message, "G%s 1 5 stock", values[i]);
+        scene_publish(4, "stock", message);
+    }
+    scene_until(dropped() == 6);
     ck_assert_uint_eq(answer.callbacks, 0);
-    fake_server_delete_key(scene.node[4], keys[_i]);
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_ptr_null(scene_sent(4, SENT_UNDO, values[_i], 0, NULL));
+    for (unsigned i = 0; i < 3; i++) {
+        scene_assert_key(4, 5, keys[i], true);
+        ck_assert_ptr_null(scene_sent(4, SENT_UNDO, values[i], 0, NULL));
+        fake_server_delete_key(scene.node[4], keys[i]);
+    }
 }
 
 /* A message of more bytes than a hand-over can have ends the subscription, and the client subscribes anew. It keeps none

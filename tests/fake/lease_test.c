@@ -122,17 +122,6 @@ TEST_ROWS(extend, nodes_that_are_healed_while_the_lock_is_released_by_its_token_
     ck_assert_uint_eq(scene_count(3, SENT_UNDO) + scene_count(4, SENT_UNDO), _i == HEALED ? 2 : 0);
 }
 
-TEST(extend, impossible_ttl_is_refused_with_the_reason)
-{
-    hold_lock();
-    ck_assert_status(extend(2), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "ttl_ms is 2");
-    ck_assert_status(extend(UINT32_MAX), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "must be from 1 to");
-    ck_assert_int_gt(redlock_validity_ms(lock), 50000);
-    ck_assert_uint_eq(scene_count(0, SENT_EXTEND), 0);
-}
-
 /* The loop has not turned since: only the clock has ended the validity. */
 TEST(extend, extension_of_an_expired_lock_sends_no_request)
 {
@@ -149,18 +138,6 @@ TEST(extend, extension_of_an_expired_lock_sends_no_request)
 /* --- Release --- */
 
 SCENE_CASE(release, scene_five_nodes);
-
-TEST_ROWS(release, only_the_own_token_is_deleted_and_without_a_majority_of_it_the_lock_is_lost, 2)
-{
-    hold_lock();
-    lose_majority(_i);
-    ck_assert_status(release(), REDLOCK_LOST);
-    ck_assert_ptr_null(lock);
-    ck_assert_uint_eq(answer.result.absent, 3);
-    assert_released(3, 5);
-    scene_wait_for_sent_to(0, 3, SENT_UNDO, 1);
-    scene_assert_key(0, 3, "stock", _i);
-}
 
 /* READONLY is temporary too: a replica may become a master again. */
 static const struct {

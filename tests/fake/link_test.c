@@ -33,7 +33,6 @@ static const struct fake_rule breakings[] = {
     {.command = "SET", .count = 1, .reply = "$-", .ending = FAKE_CLOSE},
     {.command = "SET", .count = 1, .reply = "$-", .ending = FAKE_SHUTDOWN},
     {.command = "SET", .count = 1, .reply = FAKE_GARBAGE},
-    {.command = "SET", .count = 1, .reply = FAKE_GARBAGE, .ending = FAKE_SHUTDOWN},
     {.command = "SET", .count = 1, .reply = "$5\r\nabc", .ending = FAKE_SHUTDOWN},
     {.command = "SET", .count = 1, .reply = "$x\r\n"},
     {.command = "SET", .count = 1, .reply = "*99999999999999999999\r\n"},
@@ -60,10 +59,12 @@ static void assert_killed_and_undone(unsigned node)
 
 SCENE_CASE(breaking, scene_five_nodes);
 
-TEST_ROWS(breaking, a_link_that_breaks_at_a_request_is_killed_and_made_anew_and_the_request_undone, ROWS(breakings))
+/* Each of three nodes breaks it in another way. */
+TEST_ROWS(breaking, a_link_that_breaks_at_a_request_is_killed_and_made_anew_and_the_request_undone, ROWS(breakings) / 3)
 {
     scene_attach();
-    scene_add_rule(0, 3, &breakings[_i]);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &breakings[3 * (unsigned)_i + i]);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
     for (unsigned i = 0; i < 3; i++)
@@ -77,11 +78,12 @@ SCENE_CASE(one_link, scene_one_node);
 
 /* A connection that breaks before the server has replied to the kill must be killed as well, in addition to the earlier
  * ones (eight at most). */
-TEST_ROWS(one_link, each_stale_connection_is_killed, 10)
+TEST_ROWS(one_link, each_stale_connection_is_killed, 3)
 {
     const struct fake_rule breaks_at_kill = {
         .command = "CLIENT KILL", .count = 1, .skip = true, .silent = true, .ending = FAKE_RESET};
-    unsigned known = 8, links = (unsigned)_i + 1, begin = links > known ? links - known : 0;
+    static const unsigned numbers[] = {1, 8, 10};
+    unsigned known = 8, links = numbers[_i], begin = links > known ? links - known : 0;
     char id[16];
     scene_attach();
     fake_server_add_rule(scene.node[0], &breakings[0]);
@@ -243,9 +245,8 @@ static const struct {
     int filling; /* bytes behind each part */
     const char *text;
 } oversized[] = {
-    {"", "+", 1, 4 << 20, ""},
-    {"", "-ERR ", 1, 4 << 20, ""},
-    {"", "$536870912\r\n", 1, 4 << 20, ""},
+    {"", "+", 1, 2 << 20, ""},
+    {"", "$536870912\r\n", 1, 2 << 20, ""},
     {"", "*1\r\n", 1000, 0, ""},
     /* hiredis allocates an array before its elements arrive, with as many elements as the header announces. */
     {"", "*2000000000\r\n", 1, 0, TOO_LONG},

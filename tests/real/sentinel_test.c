@@ -102,10 +102,7 @@ static bool replica_is_online(size_t server)
 static struct cluster_tls make_certificates(void)
 {
     certificates_begin();
-    certificates_make("authority", NULL, NULL, 365);
-    certificates_make("server", "authority", "IP:127.0.0.1", 365);
-    return (struct cluster_tls){certificates_path("server.pem"), certificates_path("server.key"),
-                                certificates_path("authority.pem"), false};
+    return certificates_server("server", "authority", "IP:127.0.0.1", 365);
 }
 
 /* Its lines of a Sentinel's file. */

@@ -1,5 +1,6 @@
 #include "real/tls_certificates.h"
 
+#include "real/held.h"
 #include "support/fixture.h"
 #include "support/temp_dir.h"
 
@@ -13,6 +14,7 @@ static const char *directory;
 void certificates_begin(void)
 {
     directory = temp_dir_path(temp_dir_make());
+    certificates_make("authority", NULL, NULL, 365);
 }
 
 const char *certificates_path(const char *file)
@@ -51,4 +53,24 @@ void certificates_make(const char *name, const char *issuer, const char *names, 
             issuer, issuer, days, name);
     }
     free(request);
+}
+
+struct cluster_tls certificates_server(const char *name, const char *issuer, const char *names, int days)
+{
+    char file[64];
+    certificates_make(name, issuer, names, days);
+    snprintf(file, sizeof file, "%s.pem", name);
+    const char *certificate = certificates_path(file);
+    snprintf(file, sizeof file, "%s.key", name);
+    return (struct cluster_tls){certificate, certificates_path(file), certificates_path("authority.pem"), false};
+}
+
+const char *certificates_nodes(const char *host)
+{
+    static char text[512];
+    size_t used = 0;
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%srediss://%s:%u", i > 0 ? "," : "", host,
+                                 cluster_port(cluster, i));
+    return text;
 }

@@ -216,15 +216,6 @@ void fake_server_release(struct fake_server *server)
     poller_leave(&server->poller);
 }
 
-void fake_server_push(struct fake_server *server, const void *data, size_t length)
-{
-    poller_enter(&server->poller);
-    for (struct fake_connection *c = server->connections; c; c = c->next)
-        if (c->state == FAKE_STATE_OPEN)
-            fake_connection_send(c, data, length);
-    poller_leave(&server->poller);
-}
-
 static void drop_all(struct fake_server *server, enum fake_ending ending)
 {
     fake_connection_accept_all(server);

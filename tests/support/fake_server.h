@@ -94,9 +94,6 @@ unsigned fake_server_refuse(struct fake_server *server, const char *command, uns
 /* Sends the held replies. */
 void fake_server_release(struct fake_server *server);
 
-/* Sends bytes without a request on every open connection. */
-void fake_server_push(struct fake_server *server, const void *data, size_t length);
-
 /* Breaks every open connection: FAKE_SHUTDOWN, FAKE_CLOSE or FAKE_RESET. */
 void fake_server_drop(struct fake_server *server, enum fake_ending ending);
 

@@ -64,24 +64,6 @@ TEST(inside, handle_that_joins_gets_its_renewal_and_its_warning)
     ck_assert_status(scene_release(&answer, &first.lock), REDLOCK_OK);
 }
 
-static struct answer next;
-
-static void release_twice(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
-{
-    scene_acquired(client, lock, result, arg);
-    scene_start_acquire(&next, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS));
-    ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL, NULL), REDLOCK_OK);
-    ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL, NULL), REDLOCK_INVALID);
-}
-
-TEST(inside, releasing_twice_and_acquiring_in_a_callback)
-{
-    scene.options.operations_max = 1; /* an operation whose callback runs has already ended */
-    scene_attach();
-    scene_wait(scene_start_acquire_then(&answer, "stock", NULL, release_twice));
-    ck_assert_status(scene_wait(&next), REDLOCK_OK);
-}
-
 static void close_and_run(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     redlock_client *same = client;

@@ -21,13 +21,15 @@ static unsigned count_carriers(unsigned node)
     return count;
 }
 
-static void acquire_many(unsigned count)
+/* Attaches the client, unless it is there, and acquires the locks on every node. */
+static void hold(unsigned count)
 {
+    if (!scene.client)
+        scene_attach();
     scene_start_acquires(acquired, count, NULL);
     for (unsigned i = 0; i < count; i++)
         ck_assert_status(scene_wait(&acquired[i]), REDLOCK_OK);
-    for (unsigned node = 0; node < scene.nodes; node++)
-        scene_wait_for_sent(node, SENT_SET, count);
+    scene_wait_for_sent_to(0, scene.nodes, SENT_SET, count);
 }
 
 static void start_releases(unsigned count)
@@ -50,6 +52,14 @@ static void expect_no_key(unsigned count)
             scene_until_or(!scene_has_key(node, scene_name(i)), "node %u still has %s", node, scene_name(i));
 }
 
+/* Releases the locks in one turn. Afterwards no node has a key: the undo of each is sent again where it may have failed. */
+static void release_all(unsigned count, int status)
+{
+    start_releases(count);
+    expect(count, status);
+    expect_no_key(count);
+}
+
 static void three_nodes(void)
 {
     scene_begin(3);
@@ -65,11 +75,8 @@ static const struct {
 
 TEST_ROWS(releases, releases_of_one_turn_share_commands, ROWS(sizes))
 {
-    scene_attach();
-    acquire_many(sizes[_i].locks);
-    start_releases(sizes[_i].locks);
-    expect(sizes[_i].locks, REDLOCK_OK);
-    expect_no_key(sizes[_i].locks);
+    hold(sizes[_i].locks);
+    release_all(sizes[_i].locks, REDLOCK_OK);
     for (unsigned node = 0; node < scene.nodes; node++) {
         ck_assert_uint_eq(count_carriers(node), sizes[_i].carriers);
         ck_assert_uint_eq(scene_count(node, SENT_UNDO), sizes[_i].alone);
@@ -79,8 +86,7 @@ TEST_ROWS(releases, releases_of_one_turn_share_commands, ROWS(sizes))
 /* Otherwise the acquire would find the lock held by the handle that the caller has just released. */
 TEST(releases, request_for_a_key_goes_behind_its_release)
 {
-    scene_attach();
-    acquire_many(SOME);
+    hold(SOME);
     start_releases(SOME - 1);
     scene_start_acquire(&late, scene_name(1), NULL);
     scene_start_release(&released[SOME - 1], &acquired[SOME - 1].lock);
@@ -100,7 +106,7 @@ TEST(releases, release_goes_to_every_node_of_its_lock)
     ck_assert_status(scene_acquire(&late, "on two nodes", NULL), REDLOCK_OK);
     scene_calm(0, 3);
     scene_wait_for_ready();
-    acquire_many(SOME);
+    hold(SOME);
     start_releases(SOME);
     scene_start_release(&late, &late.lock);
     expect(SOME, REDLOCK_OK);
@@ -126,26 +132,21 @@ static const struct {
     {{.reply_delay_ms = 200}, 2, 0, REDLOCK_OK},
 };
 
-/* Afterwards no node has a key: the undo of each lock is sent again by itself, where it may have failed. */
 TEST_ROWS(releases, every_release_ends_by_its_own_votes, ROWS(faults))
 {
     scene.options.node_timeout_ms = 50;
-    scene_attach();
-    acquire_many(SOME);
+    hold(SOME);
     struct fake_rule rule = faults[_i].rule;
     rule.command = "EVALSHA";
     rule.argument = rl_scripts[RL_SCRIPT_RELEASES].sha1;
     scene_add_rule(0, faults[_i].nodes, &rule);
-    start_releases(SOME);
-    expect(SOME, faults[_i].status);
-    expect_no_key(SOME);
+    release_all(SOME, faults[_i].status);
 }
 
 /* One lock's key is another holder's on a majority, and a node lacks all scripts. */
 TEST(releases, foreign_key_ends_only_its_own_release)
 {
-    scene_attach();
-    acquire_many(SOME);
+    hold(SOME);
     scene_hold_on(0, 2, scene_name(2));
     fake_server_forget_scripts(scene.node[2]);
     start_releases(SOME);
@@ -172,8 +173,7 @@ TEST(releases, second_of_two_adoptions_at_once_gets_no_handle)
 TEST(releases, releases_without_memory_for_a_command_leave_alone)
 {
     struct test_allocator *allocator = scene_count_memory();
-    scene_attach();
-    acquire_many(SOME);
+    hold(SOME);
     start_releases(SOME);
     test_allocator_fail_from(allocator, 1);
     scene_turn();
@@ -187,8 +187,7 @@ TEST(releases, releases_without_memory_for_a_command_leave_alone)
 
 TEST(releases, close_counts_each_lock_that_a_node_has_not_confirmed)
 {
-    scene_attach();
-    acquire_many(SOME);
+    hold(SOME);
     scene_hold_replies(0, 1, "EVALSHA");
     start_releases(SOME);
     expect(SOME, REDLOCK_OK);
@@ -205,12 +204,10 @@ TEST(releases, key_without_permission_keeps_no_other_on_its_node)
     char token[SOME][REDLOCK_TOKEN_SIZE];
     scene_attach();
     scene_add_rule(2, 3, &(struct fake_rule){.argument = "lock-2", .skip = true, .reply = FAKE_NOPERM});
-    acquire_many(SOME);
+    hold(SOME);
     for (unsigned i = 0; i < SOME; i++)
         snprintf(token[i], sizeof token[i], "%s", redlock_lock_token(acquired[i].lock));
-    start_releases(SOME);
-    expect(SOME, REDLOCK_OK);
-    expect_no_key(SOME);
+    release_all(SOME, REDLOCK_OK);
     for (unsigned i = 0; i < SOME; i++)
         ck_assert_ptr_nonnull(scene_sent(2, SENT_UNDO, token[i], 0, NULL)); /* its own request */
 }
@@ -222,10 +219,8 @@ TEST(releases, node_learns_the_script_of_all_from_its_first_command)
     for (unsigned node = 0; node < scene.nodes; node++)
         fake_server_forget_scripts(scene.node[node]);
     for (unsigned round = 0; round < 2; round++) {
-        acquire_many(SOME);
-        start_releases(SOME);
-        expect(SOME, REDLOCK_OK);
-        expect_no_key(SOME);
+        hold(SOME);
+        release_all(SOME, REDLOCK_OK);
         for (unsigned node = 0; node < scene.nodes; node++) {
             ck_assert_uint_eq(count_carriers(node), 2 + round);
             ck_assert_uint_eq(scene_count(node, SENT_UNDO), 0);
@@ -237,13 +232,10 @@ TEST(releases, node_learns_the_script_of_all_from_its_first_command)
 TEST(releases, lock_that_clients_wait_for_is_released_by_its_own_command)
 {
     char token[REDLOCK_TOKEN_SIZE];
-    scene_attach();
-    acquire_many(SOME);
+    hold(SOME);
     scene_hold_on(0, 3, "lock-2:redlock:free");
     snprintf(token, sizeof token, "%s", redlock_lock_token(acquired[2].lock));
-    start_releases(SOME);
-    expect(SOME, REDLOCK_OK);
-    expect_no_key(SOME);
+    release_all(SOME, REDLOCK_OK);
     for (unsigned node = 0; node < scene.nodes; node++) {
         scene_until(scene_sent(node, SENT_UNDO, token, 0, NULL) != NULL);
         ck_assert_uint_eq(scene_count(node, SENT_UNDO), 1);
@@ -252,8 +244,7 @@ TEST(releases, lock_that_clients_wait_for_is_released_by_its_own_command)
 
 TEST(releases, release_by_token_goes_behind_the_release_of_its_handle)
 {
-    scene_attach();
-    acquire_many(SOME);
+    hold(SOME);
     char token[REDLOCK_TOKEN_SIZE];
     snprintf(token, sizeof token, "%s", redlock_lock_token(acquired[1].lock));
     start_releases(SOME);
@@ -283,8 +274,7 @@ TEST(releases, releases_that_keep_their_locks_leave_alone)
     scene_start_acquires(acquired, SOME, SCENE_WITH(.at_least_ms = AT_LEAST_MS));
     for (unsigned i = 0; i < SOME; i++)
         ck_assert_status(scene_wait(&acquired[i]), REDLOCK_OK);
-    for (unsigned node = 0; node < scene.nodes; node++)
-        scene_wait_for_sent(node, SENT_SET, SOME);
+    scene_wait_for_sent_to(0, scene.nodes, SENT_SET, SOME);
     start_releases(SOME);
     expect(SOME, REDLOCK_OK);
     for (unsigned node = 0; node < scene.nodes; node++)

@@ -174,74 +174,76 @@ TEST(thread_and_process, another_thread_may_not_call)
 
 static struct test_allocator *allocator;
 
-/* Each returns what was wrong in the child as bits: those of the calls, and further ones. */
-static unsigned in_child(void)
+enum { WRONG = 1, AT_WORK = 2 };
+
+/* No cleanup follows in a child: the fake nodes belong to its parent. */
+#define check_in_child(holds)                                                                                          \
+    do {                                                                                                               \
+        if (!(holds)) {                                                                                                \
+            fprintf(stderr, "wrong in the child: %s\n", #holds);                                                       \
+            _exit(WRONG);                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
+static void in_child(void)
 {
     redlock_cancellation *cancellation;
     redlock_lock *same = call.lock;
-    unsigned wrong = calls_not_refused(DESCRIPTOR, CALL_BIT(CALL_CLOSE), "");
-    if (scene.connected)
-        wrong |= calls_not_refused(BLOCKING, CALL_BIT(CALL_CLOSE), "forked");
-    wrong |= (unsigned)(redlock_descriptor(scene.client) != REDLOCK_INVALID) << 16;
-    wrong |= (unsigned)(redlock_nodes(scene.client) != 0) << 17;
-    wrong |= (unsigned)(redlock_dispatch(scene.client) != REDLOCK_INVALID) << 18;
-    wrong |= (unsigned)(redlock_cancellation_create(scene.client, &cancellation) != REDLOCK_INVALID) << 19;
-    wrong |= (unsigned)(call.lock != same || call.got || redlock_held_by_me(scene.client, "stock", 0)) << 20;
+    check_in_child(calls_not_refused(DESCRIPTOR, CALL_BIT(CALL_CLOSE), "") == 0);
+    check_in_child(!scene.connected || calls_not_refused(BLOCKING, CALL_BIT(CALL_CLOSE), "forked") == 0);
+    check_in_child(redlock_descriptor(scene.client) == REDLOCK_INVALID);
+    check_in_child(redlock_nodes(scene.client) == 0);
+    check_in_child(redlock_dispatch(scene.client) == REDLOCK_INVALID);
+    check_in_child(redlock_cancellation_create(scene.client, &cancellation) == REDLOCK_INVALID);
+    check_in_child(call.lock == same && !call.got && !redlock_held_by_me(scene.client, "stock", 0));
     int status = scene.connected ? redlock_close(&scene.client, NULL, &result)
                                  : redlock_close_async(&scene.client, NULL, NULL, NULL);
     if (!scene.connected)
         ev_loop_destroy(scene.loop);
-    return wrong | (unsigned)(status != REDLOCK_OK || scene.client) << 21;
+    check_in_child(status == REDLOCK_OK && !scene.client);
 }
 
-static unsigned in_child_that_closes_asynchronously(void)
+static void in_child_that_closes_asynchronously(void)
 {
-    return (unsigned)(redlock_close_async(&scene.client, NULL, scene_completed, NULL) != REDLOCK_OK || scene.client);
+    check_in_child(redlock_close_async(&scene.client, NULL, scene_completed, NULL) == REDLOCK_OK && !scene.client);
 }
 
 /* It goes on with a client of its own. */
-static unsigned in_child_with_a_client_of_its_own(void)
+static void in_child_with_a_client_of_its_own(void)
 {
     redlock_options options = scene.options;
     redlock_lock *none = NULL, *own = NULL;
     options.log = NULL;
-    unsigned wrong = in_child();
-    wrong |= (unsigned)(redlock_connect(scene_list(), &options, &scene.client, &result) != REDLOCK_OK) << 22;
-    wrong |= (unsigned)(redlock_acquire(scene.client, "stock", NULL, &none, NULL) != REDLOCK_HELD) << 23;
-    wrong |= (unsigned)(redlock_acquire(scene.client, "own", NULL, &own, NULL) != REDLOCK_OK) << 24;
-    wrong |= (unsigned)(redlock_release(&own, NULL, NULL) != REDLOCK_OK) << 25;
-    return wrong | (unsigned)(redlock_close(&scene.client, NULL, NULL) != REDLOCK_OK) << 26;
+    in_child();
+    check_in_child(redlock_connect(scene_list(), &options, &scene.client, &result) == REDLOCK_OK);
+    check_in_child(redlock_acquire(scene.client, "stock", NULL, &none, NULL) == REDLOCK_HELD);
+    check_in_child(redlock_acquire(scene.client, "own", NULL, &own, NULL) == REDLOCK_OK);
+    check_in_child(redlock_release(&own, NULL, NULL) == REDLOCK_OK);
+    check_in_child(redlock_close(&scene.client, NULL, NULL) == REDLOCK_OK);
 }
 
 /* It keeps the loop, as after ev_loop_fork(3), and closes the client later. */
-static unsigned in_child_on_the_loop(void)
+static void in_child_on_the_loop(void)
 {
     unsigned completed = scene.completed;
     ev_loop_fork(scene.loop);
     for (unsigned i = 0; i < 10; i++)
         ev_run(scene.loop, EVRUN_NOWAIT);
-    return (unsigned)(scene.completed != completed) << 27 | in_child();
+    check_in_child(scene.completed == completed);
+    in_child();
 }
-
-enum { WRONG = 1, AT_WORK = 2 };
 
 /* A fork copies another thread's work half done. So in the child the client's thread must have been asleep. */
-static bool was_at_work(void)
+static void run_in_child(void (*child)(void))
 {
     const struct rl_loop_thread *thread = scene.client->loop_thread;
-    return thread && atomic_load(&thread->awake) != (pthread_t)0;
-}
-
-static void run_in_child(unsigned (*child)(void))
-{
-    if (was_at_work())
+    if (thread && atomic_load(&thread->awake) != (pthread_t)0)
         _exit(AT_WORK);
-    unsigned valid = redlock_validity_ms(call.lock) != 0, wrong = child() | valid << 28;
-    wrong |= (unsigned)(file_open_descriptors() > most_descriptors) << 29;
-    if (wrong == 0 && test_allocator_live(allocator) == 0)
-        _exit(0);
-    fprintf(stderr, "wrong in the child: %#x, %zu blocks are left\n", wrong, test_allocator_live(allocator));
-    _exit(WRONG); /* no cleanup: the fake nodes belong to the parent */
+    check_in_child(redlock_validity_ms(call.lock) == 0);
+    child();
+    check_in_child(file_open_descriptors() <= most_descriptors);
+    check_in_child(test_allocator_live(allocator) == 0);
+    _exit(0);
 }
 
 /* Those that the nodes have received from the parent and the child, without heartbeats. */
@@ -261,7 +263,7 @@ static int wait_for(pid_t child)
 }
 
 /* quiet: no request of the parent is in flight, so every one that arrives is the child's. */
-static void assert_child_is_harmless(unsigned (*child)(void), bool quiet)
+static void assert_child_is_harmless(void (*child)(void), bool quiet)
 {
     unsigned before = requests();
     int status;
@@ -299,7 +301,7 @@ enum work {
 static const struct {
     bool connects;
     enum work work;
-    unsigned (*child)(void);
+    void (*child)(void);
 } children[] = {
     {false, RESTS, in_child},
     {false, STARTS, in_child},
@@ -388,14 +390,15 @@ TEST_ROWS(thread_and_process, a_child_that_was_forked_in_a_callback_returns_from
         else
             ev_run(scene.loop, EVRUN_NOWAIT);
     if (forked == 0) {
-        bool silent = !others[0].callbacks;
         if (!connects)
             ev_loop_fork(scene.loop);
         for (unsigned i = 0; !connects && i < 10; i++)
             ev_run(scene.loop, EVRUN_NOWAIT);
         if (!closes)
             redlock_close_async(&scene.client, NULL, scene_completed, NULL);
-        _exit(silent && !others[1].callbacks && (connects || test_allocator_live(allocator) == 0) ? 0 : WRONG);
+        check_in_child(!others[0].callbacks && !others[1].callbacks);
+        check_in_child(connects || test_allocator_live(allocator) == 0);
+        _exit(0);
     }
     ck_assert_int_eq(wait_for(forked), 0);
     ck_assert_status(scene_wait(&others[0]), REDLOCK_OK);

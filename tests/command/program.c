@@ -1,6 +1,5 @@
-#include "program.h"
+#include "story.h"
 
-#include "support/bytes.h"
 #include "support/fixture.h"
 
 #include <errno.h>
@@ -10,9 +9,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -21,17 +17,6 @@
 #include <unistd.h>
 
 enum { VARIABLES_MAX = 512 };
-
-struct program {
-    struct program *next;
-    pid_t pid;
-    bool has_ended; /* and is reaped */
-    int status;
-    int output; /* a memory file, or the terminal's master */
-    int errors; /* a memory file; -1: on a terminal */
-    struct bytes output_text;
-    struct bytes errors_text;
-};
 
 struct program_setting program_setting;
 
@@ -53,8 +38,7 @@ char *program_text(const char *format, ...)
 
 static bool is_kept(const char *variable)
 {
-    return strncmp(variable, "REDLOCK", 7) != 0 && strncmp(variable, "XDG", 3) != 0 &&
-           strncmp(variable, "HOME=", 5) != 0;
+    return !begins(variable, "REDLOCK") && !begins(variable, "XDG") && !begins(variable, "HOME=");
 }
 
 static void make_environment(char **made)
@@ -132,13 +116,8 @@ static void open_files(struct program *program)
     fcntl(program->output, F_SETFL, O_APPEND); /* many processes may write at once */
 }
 
-static void destroy(void *object)
+static void destroy(struct program *program)
 {
-    struct program *program = object;
-    struct program **link = &programs;
-    while (*link != program)
-        link = &(*link)->next;
-    *link = program->next;
     if (!program->has_ended) {
         kill(program->pid, SIGKILL);
         waitpid(program->pid, NULL, 0);
@@ -168,51 +147,28 @@ struct program *program_start(const char *line)
     if (program->pid < 0)
         fixture_fail("fork: %s", strerror(errno));
     programs = program;
-    fixture_register(program, destroy);
     return program;
-}
-
-struct program *program_start_redlock(const char *words)
-{
-    return program_start(program_text("set -- %s\n"
-                                      "while [[ $1 == [A-Z]*=* ]]; do export \"$1\"; shift; done\n"
-                                      "exec \"$R\" \"$@\"",
-                                      words));
 }
 
 void programs_end(void)
 {
     while (programs != NULL) {
-        fixture_unregister(programs);
-        destroy(programs);
+        struct program *newest = programs;
+        programs = newest->next;
+        destroy(newest);
     }
 }
 
 /* --- Process --- */
 
-pid_t program_pid(const struct program *program)
-{
-    return program->pid;
-}
-
-size_t program_children(pid_t parent, pid_t *children, size_t most)
-{
-    char path[64];
-    size_t count = 0;
-    memset(children, 0, most * sizeof *children);
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
-    FILE *file = fopen(path, "re");
-    while (file != NULL && count < most && fscanf(file, "%d", &children[count]) == 1)
-        count++;
-    if (file != NULL)
-        fclose(file);
-    return count;
-}
-
 pid_t program_child(pid_t parent)
 {
-    pid_t child;
-    program_children(parent, &child, 1);
+    FILE *file = fopen(program_text("/proc/%d/task/%d/children", (int)parent, (int)parent), "re");
+    pid_t child = 0;
+    if (file != NULL && fscanf(file, "%d", &child) != 1)
+        child = 0;
+    if (file != NULL)
+        fclose(file);
     return child;
 }
 
@@ -230,11 +186,6 @@ bool program_has_ended(struct program *program)
         program->status = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
     }
     return program->has_ended;
-}
-
-int program_status(const struct program *program)
-{
-    return program->status;
 }
 
 /* --- Output --- */
@@ -265,21 +216,16 @@ const char *program_errors(struct program *program)
 
 /* --- Terminal --- */
 
-void program_type(struct program *program, const char *keys)
+void program_type(const struct program *program, const char *keys)
 {
     if (write(program->output, keys, strlen(keys)) != (ssize_t)strlen(keys))
         fixture_fail("cannot type: %s", strerror(errno));
 }
 
-void program_hang_up(struct program *program)
+void program_hang_up(const struct program *program)
 {
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (dup3(nothing, program->output, O_CLOEXEC) < 0)
         fixture_fail("dup3: %s", strerror(errno));
     close(nothing);
-}
-
-pid_t program_foreground(const struct program *program)
-{
-    return tcgetpgrp(program->output);
 }

@@ -13,6 +13,9 @@
 
 enum { REDIS_WORDS = 8, FAKES = 32, ODD_MOST = 60 };
 
+/* A config without TLS or passwords. */
+static const char patience[] = "timeout = 10s\nconnect-timeout = 10s\n";
+
 static struct fake {
     const char *name;
     struct fake_server *server;
@@ -33,12 +36,13 @@ static bool all_trusted(void *arg)
            trusting->result.granted == trusting->result.nodes;
 }
 
-void scene_trust(const char *nodes)
+/* Ends the quarantine of the nodes. */
+static void trust(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
     struct trusting trusting = {0};
     options.node_timeout_ms = 1000;
-    ck_assert_int_eq(redlock_connect(nodes, &options, &trusting.client, &trusting.result), REDLOCK_OK);
+    ck_assert_int_eq(redlock_connect(program_setting.nodes, &options, &trusting.client, &trusting.result), REDLOCK_OK);
     ck_assert_msg(wait_until(all_trusted, &trusting, REAL_SOON_MS), "trust: %s", redlock_result_text(&trusting.result));
     redlock_close(&trusting.client, NULL, NULL);
 }
@@ -80,10 +84,11 @@ static void make_cluster(size_t nodes, char *rest)
     each.arguments = arguments;
     real_cluster_of(nodes, each);
     program_setting.nodes = cluster_nodes_string(cluster);
-    program_setting.config = scene_file(SCENE_PATIENCE);
+    program_setting.config = scene_file(patience);
 }
 
-size_t scene_copies(const char *key)
+/* Number of nodes that have the key. */
+static size_t count_copies(const char *key)
 {
     size_t count = 0;
     for (size_t i = 0; i < cluster_size(cluster); i++)
@@ -147,7 +152,7 @@ static bool take_node_step(const char *verb, char *rest)
         make_cluster(nodes, rest);
     } else if (is(verb, "on")) {
         size_t number = (size_t)story_number(story_take_word(&rest));
-        STORY_SOON(scene_copies(rest) == number, "on %zu nodes", scene_copies(rest));
+        STORY_SOON(count_copies(rest) == number, "on %zu nodes", count_copies(rest));
     } else if (is(verb, "renewals")) {
         unsigned number = (unsigned)story_number(story_take_word(&rest));
         await_renewals(number, rest);
@@ -215,7 +220,7 @@ const char *scene_value(const char *name, size_t length)
     return is(object, "nodes") && cluster != NULL ? cluster_nodes_string(cluster)
            : is(object, "server")                 ? server_program()
            : is(object, "rights")                 ? published_rights()
-           : is(object, "patience")               ? SCENE_PATIENCE
+           : is(object, "patience")               ? patience
                                                   : NULL;
 }
 
@@ -302,31 +307,10 @@ static void prepare(void)
 {
     prepare_bare();
     program_setting.nodes = cluster_nodes_string(cluster);
-    scene_trust(program_setting.nodes);
-    program_setting.config = scene_file(SCENE_PATIENCE);
+    trust();
+    program_setting.config = scene_file(patience);
 }
 
-static TCase *create_no_nodes(Suite *suite, const char *name)
-{
-    TCase *tcase = real_bare_case(suite, name);
-    tcase_add_checked_fixture(tcase, prepare_bare, programs_end);
-    return tcase;
-}
-
-static TCase *create_shared_nodes(Suite *suite, const char *name)
-{
-    TCase *tcase = real_shared_case(suite, name);
-    tcase_add_checked_fixture(tcase, prepare, programs_end);
-    return tcase;
-}
-
-static TCase *create_own_nodes(Suite *suite, const char *name)
-{
-    TCase *tcase = real_own_case(suite, name);
-    tcase_add_checked_fixture(tcase, prepare, programs_end);
-    return tcase;
-}
-
-struct test_case case_no_nodes = {"no_nodes", NULL, NULL, 0, create_no_nodes, real_add_test, NULL};
-struct test_case case_shared_nodes = {"shared_nodes", NULL, NULL, 0, create_shared_nodes, real_add_test, NULL};
-struct test_case case_own_nodes = {"own_nodes", NULL, NULL, 0, create_own_nodes, real_add_test, NULL};
+struct test_case case_no_nodes = {"no_nodes", prepare_bare, programs_end, 0, real_bare_case, real_add_test, NULL};
+struct test_case case_shared_nodes = {"shared_nodes", prepare, programs_end, 0, real_shared_case, real_add_test, NULL};
+struct test_case case_own_nodes = {"own_nodes", prepare, programs_end, 0, real_own_case, real_add_test, NULL};

@@ -1,6 +1,5 @@
 #include "story.h"
 
-#include "support/bytes.h"
 #include "support/file.h"
 #include "support/fixture.h"
 #include "support/process.h"
@@ -61,6 +60,17 @@ static struct {
 void story_begin(void)
 {
     memset(&now, 0, sizeof now);
+}
+
+/* What the program that the steps are about has written so far; "" if there is none. */
+static const char *story_output(void)
+{
+    return now.program ? program_output(now.program) : "";
+}
+
+static const char *story_errors(void)
+{
+    return now.program ? program_errors(now.program) : "";
 }
 
 void story_fail(const char *format, ...)
@@ -186,16 +196,6 @@ int story_number(const char *text)
 
 /* --- Programs --- */
 
-const char *story_output(void)
-{
-    return now.program ? program_output(now.program) : "";
-}
-
-const char *story_errors(void)
-{
-    return now.program ? program_errors(now.program) : "";
-}
-
 static bool shows(const char *text)
 {
     return strstr(story_output(), text) || strstr(story_errors(), text);
@@ -225,7 +225,7 @@ static void ends(char *end)
         says = story_unescape(says + 2);
     }
     STORY_SOON(program_has_ended(now.program), "it does not end");
-    int status = program_status(now.program), expected = prints ? 0 : story_number(end);
+    int status = now.program->status, expected = prints ? 0 : story_number(end);
     STORY_REQUIRE(status == expected, "exit status %d, not %d", status, expected);
     const char *output = story_output(), *errors = story_errors();
     if (prints)
@@ -238,7 +238,8 @@ static void ends(char *end)
 
 static void start(char kind, const char *line)
 {
-    now.program = kind == '>' ? program_start_redlock(line) : program_start(line);
+    static const char redlock[] = "while [[ $1 == [A-Z]*=* ]]; do export \"$1\"; shift; done; exec \"$R\" \"$@\"";
+    now.program = program_start(kind == '>' ? program_text("set -- %s\n%s", line, redlock) : line);
 }
 
 /* The machine may be so late that the wait ends before the nodes have replied. */
@@ -249,7 +250,7 @@ static void run(char kind, char *line, bool again)
     do {
         start(kind, line);
         STORY_SOON(program_has_ended(now.program), "it does not end");
-    } while (again && program_status(now.program) == NO_QUORUM && test_now_ns() < deadline);
+    } while (again && now.program->status == NO_QUORUM && test_now_ns() < deadline);
     if (end != NULL)
         ends(end);
 }
@@ -259,7 +260,7 @@ static const char *json(const char *filter)
 {
     struct program *jq = program_start(program_text("jq -r '%s' <<'JSON'\n%s\nJSON", filter, story_output()));
     STORY_SOON(program_has_ended(jq), "jq does not end");
-    STORY_REQUIRE(program_status(jq) == 0, "jq: %s", program_errors(jq));
+    STORY_REQUIRE(jq->status == 0, "jq: %s", program_errors(jq));
     return program_text("%.*s", (int)strcspn(program_output(jq), "\n"), program_output(jq));
 }
 
@@ -281,7 +282,7 @@ pid_t story_process(const char *name)
 static const char *found(const char *how, char *rest)
 {
     const char *output = story_output();
-    pid_t pid = now.program ? program_pid(now.program) : 0;
+    pid_t pid = now.program ? now.program->pid : 0;
     if (is(how, "json"))
         return json(rest);
     if (is(how, "number")) {
@@ -293,8 +294,6 @@ static const char *found(const char *how, char *rest)
         return program_text("%.*s", (int)strcspn(output, "\n"), output);
     if (is(how, "pid"))
         return program_text("%d", (int)pid);
-    if (is(how, "holder"))
-        return program_text("%d", (int)program_child(pid));
     if (is(how, "child"))
         return program_text("%d", (int)program_child(*rest == '\0' ? pid : process_of(rest)));
     if (is(how, "output"))
@@ -355,19 +354,19 @@ static bool take_process_step(const char *verb, char *rest)
         const char *name = story_take_word(&rest), *how = story_take_word(&rest);
         story_set_value(name, found(how, rest));
     } else if (is(verb, "terminates")) {
-        kill(program_pid(now.program), SIGTERM);
+        kill(now.program->pid, SIGTERM);
         ends(program_text("128+SIGTERM"));
     } else if (is(verb, "signal")) {
-        kill(program_pid(now.program), story_number(rest));
+        kill(now.program->pid, story_number(rest));
     } else if (is(verb, "kill")) {
         int number = story_number(story_take_word(&rest));
         STORY_REQUIRE(kill(process_of(rest), number) == 0, "there is no such process");
     } else if (is(verb, "stopped")) {
-        STORY_SOON(process_state(program_pid(now.program)) == 'T', "it is not");
+        STORY_SOON(process_state(now.program->pid) == 'T', "it is not");
     } else if (is(verb, "running")) {
         STORY_SOON(process_state(process_of(rest)) != 'T', "it is not");
     } else if (is(verb, "foreground")) {
-        STORY_SOON(program_foreground(now.program) == process_of(rest), "it is not");
+        STORY_SOON(tcgetpgrp(now.program->output) == process_of(rest), "it is not");
     } else if (is(verb, "type")) {
         program_type(now.program, story_unescape(rest));
     } else if (is(verb, "hang-up")) {
@@ -401,7 +400,7 @@ static bool succeeds(const char *line)
 {
     struct program *program = program_start(line);
     STORY_SOON(program_has_ended(program), "it does not end");
-    return program_status(program) == 0;
+    return program->status == 0;
 }
 
 static bool take_other_step(const char *verb, char *rest)
@@ -526,22 +525,15 @@ static void take_steps(const struct line *step, size_t steps)
     }
 }
 
-void story_tell(const char *format, ...)
+void story_tell(const char *steps)
 {
     struct line step[STEPS_MOST];
-    size_t steps = 0;
-    char *text;
-    va_list arguments;
-    va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        fixture_fail("out of memory for a text");
-    va_end(arguments);
-    fixture_register(text, free);
-    while (text != NULL) {
-        STORY_REQUIRE(steps < STEPS_MOST, "too many steps at once");
-        step[steps++] = (struct line){strsep(&text, "\n"), now.line};
+    size_t told = 0;
+    for (char *text = program_text("%s", steps); text != NULL;) {
+        STORY_REQUIRE(told < STEPS_MOST, "too many steps at once");
+        step[told++] = (struct line){strsep(&text, "\n"), now.line};
     }
-    take_steps(step, steps);
+    take_steps(step, told);
 }
 
 static void tell(int i)
@@ -637,8 +629,10 @@ int story_run(Suite *suite, const char *name)
         struct test_case *of = stories[i].of;
         if (stories[i].follows || (wanted && !strstr(stories[i].test.name, wanted)))
             continue;
-        if (!of->tcase)
+        if (!of->tcase) {
             of->tcase = of->create(suite, of->name);
+            tcase_add_checked_fixture(of->tcase, of->setup, of->teardown);
+        }
         tcase_add_loop_test(of->tcase, &stories[i].test, (int)i, (int)i + 1);
     }
     return real_run(suite, needs_control);

@@ -248,27 +248,26 @@ static const struct {
     {"*1\r\n:7\r\n", "", 0, REDIS_REPLY_ARRAY},
 };
 
-static void answer_with(const char *bytes)
+static void say_answered(const char *bytes)
 {
     fake_server_add_rule(server, &(struct fake_rule){.command = "PING", .count = 1, .skip = true, .reply = bytes});
     say(0, "word");
-    flush_until(replies + 1);
 }
 
 static void answer_in_two(const char *bytes, int cut)
 {
-    char first[16];
+    char first[512];
     unsigned before = replies;
     struct pollfd readable = {.fd = links[0].context->c.fd, .events = POLLIN};
     snprintf(first, sizeof first, "%.*s", cut, bytes);
-    fake_server_add_rule(server, &(struct fake_rule){.command = "PING", .count = 1, .skip = true, .reply = first});
-    say(0, "first");
+    say_answered(first);
     rl_links_flush(&writes);
     ck_assert_int_eq(poll(&readable, 1, SOON_MS), 1);
     while (poll(&readable, 1, 0) > 0)
         turn();
     ck_assert_uint_eq(replies, before);
-    answer_with(bytes + cut);
+    say_answered(bytes + cut);
+    flush_until(before + 1);
 }
 
 /* Also on a link that rests, and frees its buffers whenever all replies have been read. */
@@ -287,10 +286,9 @@ TEST_ROWS(flush, reply_that_comes_in_two_parts_is_read, ROWS(scalars))
 /* 255 bytes fit into the reader's memory, 256 do not. */
 TEST_ROWS(flush, long_string_is_read_as_well, 3)
 {
-    char bytes[512], *at = bytes + sprintf(bytes, "$%d\r\n", 254 + _i);
-    memset(at, 'x', (size_t)(254 + _i));
-    memcpy(at + 254 + _i, "\r\n", 3);
-    answer_with(bytes);
+    char bytes[512];
+    snprintf(bytes, sizeof bytes, "$%d\r\n%0*d\r\n", 254 + _i, 254 + _i, 1);
+    answer_in_two(bytes, 1);
     ck_assert_uint_eq(last.len, 254 + (unsigned)_i);
 }
 
@@ -299,8 +297,7 @@ TEST(flush, link_that_rests_reads_a_long_reply_in_one_turn)
 {
     char bytes[5000], peeked[sizeof bytes];
     size_t size = (size_t)sprintf(bytes, "$%d\r\n%04000d\r\n", 4000, 1);
-    fake_server_add_rule(server, &(struct fake_rule){.command = "PING", .count = 1, .skip = true, .reply = bytes});
-    say(0, "word");
+    say_answered(bytes);
     rl_links_flush(&writes);
     while (recv(links[0].context->c.fd, peeked, size, MSG_PEEK | MSG_WAITALL) < (ssize_t)size)
         poll(&(struct pollfd){.fd = links[0].context->c.fd, .events = POLLIN}, 1, SOON_MS);

@@ -4,7 +4,6 @@
 #include "support/fake_server.h"
 #include "support/file.h"
 #include "support/server_program.h"
-#include "support/temp_dir.h"
 
 #include <redlock/redlock.h>
 

@@ -3,7 +3,6 @@
 #include "support/file.h"
 #include "support/fixture.h"
 #include "support/process.h"
-#include "support/temp_dir.h"
 
 #include <ctype.h>
 #include <poll.h>

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "support/lateness.h"
+#include "support/clock.h"
 
 enum { DEADLINE_MS = 100, FROZEN = 3, NODES = 5, ATTEMPTS = 20 };
 enum { WAITING_CALLS = CALL_READY, ROWS_OF_CALLS = WAITING_CALLS * WAYS };

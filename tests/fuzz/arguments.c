@@ -6,7 +6,6 @@
 
 #include "cli/command.h"
 
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,10 +14,10 @@
 
 #include "src/client/client.h"
 #include "src/core/timer.h"
+#include "support/file.h"
 #include "support/fixture.h"
 #include "support/node_model.h"
 #include "support/sockets.h"
-#include "support/temp_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>

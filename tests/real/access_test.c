@@ -2,7 +2,7 @@
  * rights_test.c has the users, command/doctor.txt the servers that must not vote. */
 #include "real/held.h"
 
-#include "support/bytes.h"
+#include "support/fixture.h"
 #include "support/sockets.h"
 
 #include <netdb.h>

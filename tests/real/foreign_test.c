@@ -3,7 +3,7 @@
  * 10). */
 #include "real/clients.h"
 
-#include "support/lateness.h"
+#include "support/clock.h"
 #include "support/raw_client.h"
 
 enum { NODES = 3, MAJORITY = NODES / 2 + 1, MS = 1000000 };

@@ -1,6 +1,6 @@
 #include "real/held.h"
 
-#include "support/lateness.h"
+#include "support/clock.h"
 
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
  * nodes. Locks on nodes that are far away are held. */
 #include "real/held.h"
 
-#include "support/lateness.h"
+#include "support/clock.h"
 #include "support/process.h"
 
 #include <poll.h>

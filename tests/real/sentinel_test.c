@@ -13,7 +13,6 @@
 #include "support/raw_client.h"
 #include "support/server_program.h"
 #include "support/sockets.h"
-#include "support/temp_dir.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 #include "real/tls_certificates.h"
 
 #include "real/held.h"
+#include "support/file.h"
 #include "support/fixture.h"
-#include "support/temp_dir.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

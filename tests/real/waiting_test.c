@@ -2,7 +2,7 @@
  * dead waiter delays the others only briefly; no key is left. */
 #include "real/clients.h"
 
-#include "support/lateness.h"
+#include "support/clock.h"
 #include "support/resp.h"
 #include "support/server_program.h"
 #include "support/sockets.h"

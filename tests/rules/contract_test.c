@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "support/suite.h"
+#include "support/test.h"
 
 #define TERMS(round_kind, count, least)                                                                                \
     {                                                                                                                  \

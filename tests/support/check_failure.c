@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "file.h"
-#include "suite.h"
+#include "test.h"
 
 void __real__mark_point(const char *file, int line);
 void __wrap__mark_point(const char *file, int line);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 /* CLOCK_MONOTONIC in nanoseconds. */
@@ -22,5 +23,15 @@ struct timespec test_timespec(uint64_t ns);
  * function wakes at once. wait_closely() calls it every millisecond, for a predicate that measures. */
 bool wait_until(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms);
 bool wait_closely(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms);
+
+/* --- How late the machine is, for tests of punctuality --- */
+
+/* The total time that the process' threads have waited for a processor; 0 if it has ended. */
+double lateness_waited_ms(pid_t process);
+
+/* A thread sleeps for a millisecond again and again until lateness_end_ms(), which returns the longest delay of a wake-up.
+ * The sleep is the measurement. */
+void lateness_begin(void);
+double lateness_end_ms(void);
 
 #endif

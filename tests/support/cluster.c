@@ -8,7 +8,6 @@
 #include "raw_client.h"
 #include "server_program.h"
 #include "sockets.h"
-#include "temp_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,11 +31,10 @@ const char *const cluster_marks[] = {"redlock:*", "{redlock}*", "*:marker", "*:r
 
 struct node {
     struct bytes command; /* of a shell, which becomes the server */
-    char *directory;
-    char *socket_path;
-    char *log;
-    char *clock;    /* a file with the shift of its clock */
-    char *password; /* of the default user; NULL: none */
+    char directory[256], log[280];
+    char socket_path[280];
+    char clock[280]; /* a file with the shift of its clock */
+    char *password;  /* of the default user; NULL: none */
     char *address;
     uint16_t port;
     int reservation;
@@ -139,10 +137,10 @@ static void prepare_node(struct cluster *cluster, size_t index, const struct clu
 {
     static const struct cluster_node_options ordinary = {0};
     struct node *node = &cluster->nodes[index];
-    node->directory = fixture_text("%s/%zu", temp_dir_path(cluster->dir), index);
-    node->socket_path = fixture_text("%s/redis.sock", node->directory);
-    node->log = fixture_text("%s/log", node->directory);
-    node->clock = fixture_text("%s/clock", node->directory);
+    snprintf(node->directory, sizeof node->directory, "%s/%zu", temp_dir_path(cluster->dir), index);
+    snprintf(node->socket_path, sizeof node->socket_path, "%s/redis.sock", node->directory);
+    snprintf(node->log, sizeof node->log, "%s/log", node->directory);
+    snprintf(node->clock, sizeof node->clock, "%s/clock", node->directory);
     if (mkdir(node->directory, 0700) != 0)
         fixture_fail("cannot make %s: %s", node->directory, strerror(errno));
     node->reservation = socket_reserve_port(options->ipv6, &node->port);
@@ -168,8 +166,7 @@ static void launch(struct node *node)
 _Noreturn static void give_up(const struct node *node, const char *what)
 {
     struct bytes log = {0};
-    if (node->log)
-        file_read(node->log, &log);
+    file_read(node->log, &log);
     fixture_fail("the server on port %u %s; its log:\n%.*s", node->port, what, (int)log.length, log.data);
 }
 
@@ -178,7 +175,7 @@ static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc,
                      struct bytes *text)
 {
     bool has_user = !node->host && server_program_has(SERVER_ACL);
-    const struct raw_client_place place = {.path = node->socket_path,
+    const struct raw_client_place place = {.path = node->host ? NULL : node->socket_path,
                                            .host = node->host,
                                            .port = node->port,
                                            .user = has_user ? FIXTURE_USER : NULL,
@@ -186,90 +183,72 @@ static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc,
     return raw_client_ask(&place, deadline_ns, argc, argv, text);
 }
 
-static bool answers_ping(const struct node *node, uint64_t deadline_ns)
-{
-    const struct resp_argument ping = resp_argument_of("PING");
-    struct bytes text = {0};
-    bool answered =
-        ask_node(node, deadline_ns, 1, &ping, &text) && text.length == 4 && memcmp(text.data, "PONG", 4) == 0;
-    bytes_free(&text);
-    return answered;
-}
+/* A node, and what its reply to two words must contain. */
+struct awaited {
+    struct cluster *cluster;
+    size_t node;
+    const char *first, *second, *text;
+};
 
-/* The server creates its socket and ends loading without notification, so both are polled every two milliseconds. */
-static void await_ready(const struct node *node)
+static bool has_replied(void *arg)
 {
-    uint64_t deadline = test_deadline_ns(START_TIMEOUT_MS);
-    for (; !answers_ping(node, deadline); poll(NULL, 0, 2)) {
-        if (!node->host && !process_running(&node->process))
-            give_up(node, "ended at once");
-        if (test_ms_left(deadline) == 0)
-            give_up(node, "does not answer PING");
-    }
-}
-
-static void await_words(struct cluster *cluster, size_t node, const char *first, const char *second, const char *words)
-{
+    const struct awaited *awaited = arg;
+    const struct node *node = &awaited->cluster->nodes[awaited->node];
     char reply[8192] = "";
-    uint64_t deadline = test_deadline_ns(START_TIMEOUT_MS);
-    while (!strstr(reply, words)) {
-        if (test_ms_left(deadline) == 0)
-            give_up(&cluster->nodes[node], words);
-        poll(NULL, 0, 20);
-        cluster_command(cluster, node, reply, sizeof reply, first, second, NULL);
-    }
+    cluster_command(awaited->cluster, awaited->node, reply, sizeof reply, awaited->first, awaited->second, NULL);
+    if (!strstr(reply, awaited->text) && !node->host && !process_running(&node->process))
+        give_up(node, "ended at once");
+    return strstr(reply, awaited->text);
 }
 
-/* It is writable about two seconds after its start. */
-static void await_cluster(struct cluster *cluster, size_t node)
+/* A server creates its socket, loads its keys and joins a cluster without notification. */
+static void await_reply(struct cluster *cluster, size_t node, const char *first, const char *second, const char *text)
 {
-    await_words(cluster, node, "CLUSTER", "INFO", "cluster_state:ok");
+    struct awaited awaited = {cluster, node, first, second, text};
+    if (!wait_until(has_replied, &awaited, START_TIMEOUT_MS))
+        give_up(&cluster->nodes[node], text);
 }
 
 /* The part of the slots with this number, from 0. */
 static void take_slots(struct cluster *cluster, size_t node, size_t part, size_t parts)
 {
-    char *first = fixture_text("%zu", part * 16384 / parts),
-         *last = fixture_text("%zu", (part + 1) * 16384 / parts - 1);
-    char *epoch = fixture_text("%zu", part + 1);
+    char first[24], last[24], epoch[24];
+    snprintf(first, sizeof first, "%zu", part * 16384 / parts);
+    snprintf(last, sizeof last, "%zu", (part + 1) * 16384 / parts - 1);
+    snprintf(epoch, sizeof epoch, "%zu", part + 1);
     cluster_command(cluster, node, NULL, 0, "CLUSTER", "ADDSLOTSRANGE", first, last, NULL);
     cluster_command(cluster, node, NULL, 0, "CLUSTER", "SET-CONFIG-EPOCH", epoch, NULL);
-    free(first);
-    free(last);
-    free(epoch);
 }
 
 static void meet(struct cluster *cluster, size_t node, size_t other)
 {
     const struct node *met = &cluster->nodes[other];
-    char *host = fixture_text("%.*s", (int)(strrchr(met->address, ':') - met->address), met->address);
-    char *port = fixture_text("%u", met->port), *bus = fixture_text("%u", met->bus);
+    char host[64], port[8], bus[8];
+    snprintf(host, sizeof host, "%.*s", (int)(strrchr(met->address, ':') - met->address), met->address);
+    snprintf(port, sizeof port, "%u", met->port);
+    snprintf(bus, sizeof bus, "%u", met->bus);
     cluster_command(cluster, node, NULL, 0, "CLUSTER", "MEET", host, port, bus, NULL);
-    free(host);
-    free(port);
-    free(bus);
 }
 
 static void join(struct cluster *cluster, size_t masters)
 {
-    char id[64];
-    char *known = fixture_text("cluster_known_nodes:%zu", cluster->size);
+    char id[64], known[64];
+    snprintf(known, sizeof known, "cluster_known_nodes:%zu", cluster->size);
     for (size_t i = 0; i < masters; i++)
         take_slots(cluster, i, i, masters);
     for (size_t i = 0; i < cluster->size; i++)
         for (size_t j = 0; j < i; j++)
             meet(cluster, i, j);
     for (size_t i = 0; i < cluster->size; i++)
-        await_words(cluster, i, "CLUSTER", "INFO", known);
+        await_reply(cluster, i, "CLUSTER", "INFO", known);
     for (size_t i = 0; i < cluster->size; i++)
-        await_cluster(cluster, i);
+        await_reply(cluster, i, "CLUSTER", "INFO", "cluster_state:ok");
     for (size_t i = masters; i < cluster->size; i++) {
         cluster_command(cluster, i % masters, id, sizeof id, "CLUSTER", "MYID", NULL);
         cluster_command(cluster, i, NULL, 0, "CLUSTER", "REPLICATE", id, NULL);
-        await_words(cluster, i, "INFO", "replication", "master_link_status:up");
-        await_words(cluster, i % masters, "INFO", "replication", "state=online");
+        await_reply(cluster, i, "INFO", "replication", "master_link_status:up");
+        await_reply(cluster, i % masters, "INFO", "replication", "state=online");
     }
-    free(known);
 }
 
 static void join_addresses(struct cluster *cluster)
@@ -300,13 +279,13 @@ struct cluster *cluster_create(size_t nodes, const struct cluster_options *optio
     for (size_t i = 0; i < nodes; i++)
         launch(&cluster->nodes[i]);
     for (size_t i = 0; i < nodes; i++)
-        await_ready(&cluster->nodes[i]);
+        await_reply(cluster, i, "PING", NULL, "PONG");
     if (options != NULL && options->masters > 0)
         join(cluster, options->masters);
     for (size_t i = 0; i < nodes && (options == NULL || options->masters == 0); i++)
         if (cluster->nodes[i].cluster_mode) {
             take_slots(cluster, i, 0, 1);
-            await_cluster(cluster, i);
+            await_reply(cluster, i, "CLUSTER", "INFO", "cluster_state:ok");
         }
     join_addresses(cluster);
     return cluster;
@@ -334,10 +313,6 @@ struct cluster *cluster_adopt(const char *nodes)
 static void free_node(struct node *node)
 {
     bytes_free(&node->command);
-    free(node->directory);
-    free(node->socket_path);
-    free(node->log);
-    free(node->clock);
     free(node->password);
     free(node->address);
     free(node->host);
@@ -441,7 +416,7 @@ void cluster_start(struct cluster *cluster, size_t node)
         process_kill(&started->process);
         launch(started);
     }
-    await_ready(started);
+    await_reply(cluster, node, "PING", NULL, "PONG");
 }
 
 void cluster_restart(struct cluster *cluster, size_t node)

@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "delay_proxy.h"
 
-#include "bytes.h"
 #include "clock.h"
 #include "fixture.h"
 #include "poller.h"
@@ -38,24 +37,21 @@ struct stream {
     struct packet *first;
     struct packet **last;
     size_t queued;
-    bool blocked;  /* the receiver's socket is full */
     bool at_end;   /* the sender has ended */
     bool finished; /* the end has been forwarded to the receiver */
 };
 
-/* One end of a connection is read for the stream of its own number, and written for the other one. */
+/* One end of a connection is read for the stream of its own number, and written for the other one. The kernel reports only
+ * that it has become readable or writable. It is both until the kernel refuses, and not writable before it is connected. */
 struct end {
     int fd;
-    uint32_t watched; /* events; one without any is not polled, because its hang-up would wake the thread repeatedly */
-    uint32_t happened;
+    bool readable, writable;
 };
 
 struct link {
     struct link *next;
-    struct delay_proxy *proxy;
     struct route *route;
     struct end end[DIRECTIONS]; /* the client's and the server's */
-    bool connecting;            /* to the server */
     bool broken;                /* freed at the end of the turn */
     struct stream streams[DIRECTIONS];
 };
@@ -84,24 +80,12 @@ struct delay_proxy {
 
 /* --- One link --- */
 
-static void watch_end(struct link *link, int number, uint32_t events)
-{
-    struct end *end = &link->end[number];
-    if (events == end->watched)
-        return;
-    struct epoll_event event = {.events = events, .data = {.ptr = end}};
-    int change = !end->watched ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-    if (epoll_ctl(link->proxy->epoll, change, end->fd, &event) != 0)
-        fixture_fail("epoll_ctl: %s", strerror(errno));
-    end->watched = events;
-}
-
 /* Not while the thread polls: a polled descriptor would stay open. A process that the test has forked meanwhile may have
  * the descriptors, too: closing them does not end the watch. */
-static void break_link(struct link *link, bool reset)
+static void break_link(struct delay_proxy *proxy, struct link *link, bool reset)
 {
     for (int i = 0; i < DIRECTIONS && !link->broken; i++) {
-        watch_end(link, i, 0);
+        epoll_ctl(proxy->epoll, EPOLL_CTL_DEL, link->end[i].fd, NULL);
         if (reset)
             socket_close_with_reset(link->end[i].fd);
         else
@@ -122,28 +106,27 @@ static void queue_packet(struct link *link, int direction, const void *data, siz
     stream->queued += length;
 }
 
-static void read_stream(struct link *link, int direction)
+static bool may_read(const struct link *link, int direction)
 {
-    char data[CHUNK];
-    ssize_t count = recv(link->end[direction].fd, data, sizeof data, 0);
-    if (count >= 0) {
-        link->streams[direction].at_end = count == 0;
-        queue_packet(link, direction, data, (size_t)count);
-    } else if (errno != EAGAIN && errno != EINTR) {
-        break_link(link, true);
-    }
+    const struct stream *stream = &link->streams[direction];
+    return !link->broken && link->end[direction].readable && !stream->at_end && stream->queued < MOST_QUEUED;
 }
 
-/* Returns false if the socket is full or broken. */
-static bool send_packet(struct link *link, int direction, struct packet *packet)
+static void read_stream(struct delay_proxy *proxy, struct link *link, int direction)
 {
-    long sent = socket_send_some(link->end[!direction].fd, packet->data + packet->sent, packet->length - packet->sent);
-    if (sent < 0) {
-        break_link(link, true);
-        return false;
+    struct stream *stream = &link->streams[direction];
+    char data[CHUNK];
+    while (may_read(link, direction)) {
+        ssize_t count = recv(link->end[direction].fd, data, sizeof data, 0);
+        if (count >= 0) {
+            stream->at_end = count == 0;
+            queue_packet(link, direction, data, (size_t)count);
+        } else if (errno == EAGAIN) {
+            link->end[direction].readable = false;
+        } else if (errno != EINTR) {
+            break_link(proxy, link, true);
+        }
     }
-    packet->sent += (size_t)sent;
-    return packet->sent == packet->length;
 }
 
 static void pop_packet(struct stream *stream)
@@ -156,62 +139,42 @@ static void pop_packet(struct stream *stream)
     free(packet);
 }
 
-static void write_stream(struct link *link, int direction)
+static bool may_write(const struct link *link, int direction)
+{
+    return !link->broken && link->end[!direction].writable && link->streams[direction].first &&
+           !link->route->held[direction];
+}
+
+static void write_stream(struct delay_proxy *proxy, struct link *link, int direction)
 {
     struct stream *stream = &link->streams[direction];
-    stream->blocked = false;
-    while (!link->broken && !link->connecting && stream->first && !link->route->held[direction] &&
-           stream->first->due_ns <= test_now_ns()) {
-        stream->blocked = !send_packet(link, direction, stream->first);
-        if (stream->blocked)
+    struct end *to = &link->end[!direction];
+    while (may_write(link, direction) && stream->first->due_ns <= test_now_ns()) {
+        struct packet *packet = stream->first;
+        long sent = socket_send_some(to->fd, packet->data + packet->sent, packet->length - packet->sent);
+        if (sent < 0) {
+            break_link(proxy, link, true);
             return;
-        stream->finished = stream->first->length == 0;
+        }
+        packet->sent += (size_t)sent;
+        to->writable = packet->sent == packet->length;
+        if (!to->writable)
+            return;
+        stream->finished = packet->length == 0;
         if (stream->finished)
-            shutdown(link->end[!direction].fd, SHUT_WR);
+            shutdown(to->fd, SHUT_WR);
         pop_packet(stream);
     }
 }
 
-static void finish_connect(struct link *link)
+static void serve_link(struct delay_proxy *proxy, struct link *link)
 {
-    int error = 0;
-    socklen_t length = sizeof error;
-    link->connecting = false;
-    if (getsockopt(link->end[TO_CLIENT].fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
-        break_link(link, true);
-}
-
-static bool wants_read(const struct link *link, int direction)
-{
-    const struct stream *stream = &link->streams[direction];
-    return !link->connecting && !stream->at_end && stream->queued < MOST_QUEUED;
-}
-
-static void serve_link(struct link *link)
-{
-    if (link->connecting && !link->broken && link->end[TO_CLIENT].happened)
-        finish_connect(link);
-    for (int i = 0; i < DIRECTIONS; i++)
-        if (!link->broken && link->end[i].happened & (EPOLLIN | EPOLLHUP | EPOLLERR) && wants_read(link, i))
-            read_stream(link, i);
     for (int i = 0; i < DIRECTIONS; i++) {
-        link->end[i].happened = 0;
-        write_stream(link, i);
+        read_stream(proxy, link, i);
+        write_stream(proxy, link, i);
     }
     if (link->streams[TO_SERVER].finished && link->streams[TO_CLIENT].finished)
-        break_link(link, false);
-}
-
-static uint32_t wanted_events(const struct link *link, int number)
-{
-    bool writes = link->connecting ? number == TO_CLIENT : link->streams[!number].blocked;
-    return (wants_read(link, number) ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u);
-}
-
-static void watch_link(struct link *link)
-{
-    for (int i = 0; i < DIRECTIONS && !link->broken; i++)
-        watch_end(link, i, wanted_events(link, i));
+        break_link(proxy, link, false);
 }
 
 /* Adds it in front. */
@@ -228,14 +191,13 @@ static void accept_link(struct delay_proxy *proxy, struct route *route)
     }
     socket_no_delay(client);
     struct link *link = fixture_allocate(sizeof *link);
-    *link = (struct link){.next = proxy->links,
-                          .proxy = proxy,
-                          .route = route,
-                          .end = {{.fd = client}, {.fd = server}},
-                          .connecting = true};
-    for (int i = 0; i < DIRECTIONS; i++)
+    *link = (struct link){.next = proxy->links, .route = route, .end = {{.fd = client}, {.fd = server}}};
+    for (int i = 0; i < DIRECTIONS; i++) {
+        struct epoll_event all = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = &link->end[i]};
         link->streams[i].last = &link->streams[i].first;
-    watch_link(link);
+        if (epoll_ctl(proxy->epoll, EPOLL_CTL_ADD, link->end[i].fd, &all) != 0)
+            fixture_fail("epoll_ctl: %s", strerror(errno));
+    }
     proxy->links = link;
 }
 
@@ -258,15 +220,15 @@ static void free_broken(struct delay_proxy *proxy)
 
 /* --- The thread --- */
 
-/* The earliest time at which a packet becomes due. One whose socket is full or connecting waits for an event. */
+/* The earliest time at which a packet becomes due, or at once if there is room again for what can be read. */
 static uint64_t next_ns(const struct link *link)
 {
     uint64_t next = UINT64_MAX;
-    for (int i = 0; i < DIRECTIONS && !link->connecting; i++) {
-        const struct stream *stream = &link->streams[i];
-        if (stream->first && !stream->blocked && !link->route->held[i] && stream->first->due_ns < next)
-            next = stream->first->due_ns;
-    }
+    for (int i = 0; i < DIRECTIONS; i++)
+        if (may_read(link, i))
+            next = 0;
+        else if (may_write(link, i) && link->streams[i].first->due_ns < next)
+            next = link->streams[i].first->due_ns;
     return next;
 }
 
@@ -274,8 +236,11 @@ static void note_events(struct delay_proxy *proxy)
 {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(proxy->epoll, events, EVENTS, 0);
-    for (int i = 0; i < count; i++)
-        ((struct end *)events[i].data.ptr)->happened = events[i].events;
+    for (int i = 0; i < count; i++) {
+        struct end *end = events[i].data.ptr;
+        end->readable = end->readable || events[i].events & ~(uint32_t)EPOLLOUT;
+        end->writable = end->writable || events[i].events & ~(uint32_t)EPOLLIN;
+    }
 }
 
 static void turn(void *arg)
@@ -287,10 +252,8 @@ static void turn(void *arg)
     poller_wait(&proxy->poller, proxy->polled, 2 + proxy->route_count, next);
     if (proxy->polled[1].revents)
         note_events(proxy);
-    for (struct link *link = proxy->links; link; link = link->next) {
-        serve_link(link);
-        watch_link(link);
-    }
+    for (struct link *link = proxy->links; link; link = link->next)
+        serve_link(proxy, link);
     for (size_t i = 0; i < proxy->route_count; i++)
         if (proxy->polled[2 + i].revents)
             accept_link(proxy, &proxy->routes[i]);
@@ -321,7 +284,7 @@ static void stop(void *object)
     struct delay_proxy *proxy = object;
     poller_stop(&proxy->poller);
     for (struct link *link = proxy->links; link; link = link->next)
-        break_link(link, false);
+        break_link(proxy, link, false);
     free_broken(proxy);
     for (size_t i = 0; i < proxy->route_count; i++) {
         close(proxy->routes[i].listener);
@@ -422,6 +385,6 @@ void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset)
     poller_enter(&proxy->poller);
     for (struct link *link = proxy->links; link; link = link->next)
         if (link->route == route_at(proxy, route))
-            break_link(link, reset);
+            break_link(proxy, link, reset);
     poller_leave(&proxy->poller);
 }

@@ -72,22 +72,6 @@ void fake_connection_send(struct fake_connection *connection, const void *data, 
     fake_connection_write(connection);
 }
 
-size_t fake_connection_publish(struct fake_server *server, struct resp_argument channel, struct resp_argument text)
-{
-    const struct resp_argument words[] = {resp_argument_of("message"), channel, text};
-    struct bytes message = {0};
-    size_t receivers = 0;
-    resp_write_command(&message, sizeof words / sizeof *words, words);
-    for (struct fake_connection *c = server->connections; c; c = c->next) {
-        if (c->state == FAKE_STATE_CLOSED || !resp_argument_is(&channel, c->session.channel))
-            continue;
-        fake_connection_send(c, message.data, message.length);
-        receivers++;
-    }
-    bytes_free(&message);
-    return receivers;
-}
-
 void fake_connection_end(struct fake_connection *connection, enum fake_ending ending)
 {
     if (ending == FAKE_GO_ON || connection->state == FAKE_STATE_CLOSED)
@@ -105,6 +89,7 @@ void fake_connection_end(struct fake_connection *connection, enum fake_ending en
         else
             close(connection->fd);
         connection->state = FAKE_STATE_CLOSED;
+        bytes_free(&connection->input);
     }
 }
 
@@ -112,9 +97,10 @@ void fake_connection_end(struct fake_connection *connection, enum fake_ending en
 
 static void record(struct fake_server *server, const struct fake_connection *connection, struct resp_command *command)
 {
-    struct fake_record *entry = fixture_allocate(sizeof *entry);
-    *entry = (struct fake_record){
-        .connection = (unsigned)connection->session.id, .received_ns = test_now_ns(), .command = command};
+    struct fake_record *entry = fake_server_keep(server, fixture_allocate(sizeof *entry));
+    *entry = (struct fake_record){.connection = (unsigned)connection->session.id,
+                                  .received_ns = test_now_ns(),
+                                  .command = fake_server_keep(server, command)};
     if ((server->record_count & (server->record_count - 1)) == 0) /* there is room up to the next power of two */
         server->records = fixture_reallocate(server->records, 2 * (server->record_count + 1) * sizeof *server->records);
     server->records[server->record_count++] = entry;
@@ -138,7 +124,7 @@ static void answer(struct fake_server *server, struct fake_connection *connectio
 {
     struct bytes reply = {0};
     if (command && !rule->skip)
-        fake_node_execute(server->node, connection, command, &reply);
+        fake_server_execute(server, connection, command, &reply);
     shape_reply(&reply, rule);
     if (connection->state == FAKE_STATE_OPEN && (reply.length > 0 || rule->ending != FAKE_GO_ON))
         queue_segment(connection, reply, rule);
@@ -168,7 +154,7 @@ static bool take_command(struct fake_server *server, struct fake_connection *con
         return false;
     bytes_consume(&connection->input, used);
     record(server, connection, command);
-    answer(server, connection, command, fake_rules_apply(server, connection, command));
+    answer(server, connection, command, fake_server_rule_for(server, connection, command));
     return true;
 }
 
@@ -210,7 +196,7 @@ static void read_input(struct fake_server *server, struct fake_connection *conne
 
 static void add_connection(struct fake_server *server, int fd)
 {
-    struct fake_connection *connection = fixture_allocate(sizeof *connection);
+    struct fake_connection *connection = fake_server_keep(server, fixture_allocate(sizeof *connection));
     struct fake_connection **link = &server->connections;
     connection->fd = fd;
     connection->session.id = (int64_t)++server->accepted;
@@ -220,7 +206,7 @@ static void add_connection(struct fake_server *server, int fd)
         link = &(*link)->next;
     *link = connection;
     socket_no_delay(fd);
-    answer(server, connection, NULL, fake_rules_apply(server, connection, NULL));
+    answer(server, connection, NULL, fake_server_rule_for(server, connection, NULL));
 }
 
 void fake_connection_accept_all(struct fake_server *server)
@@ -228,21 +214,6 @@ void fake_connection_accept_all(struct fake_server *server)
     int fd;
     while (server->listener >= 0 && (fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
         add_connection(server, fd);
-}
-
-void fake_connection_free_closed(struct fake_server *server)
-{
-    struct fake_connection **link = &server->connections;
-    while (*link) {
-        struct fake_connection *connection = *link;
-        if (connection->state != FAKE_STATE_CLOSED) {
-            link = &connection->next;
-            continue;
-        }
-        *link = connection->next;
-        bytes_free(&connection->input);
-        free(connection);
-    }
 }
 
 /* Returns when the connection needs attention without an event. A segment that is due already waits for room in the
@@ -291,6 +262,5 @@ void fake_connection_turn(void *arg)
     }
     if (polled[LISTENER].revents && !server->paused)
         fake_connection_accept_all(server);
-    fake_connection_free_closed(server);
     free(polled);
 }

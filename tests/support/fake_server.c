@@ -5,9 +5,181 @@
 #include "fixture.h"
 #include "sockets.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
+
+static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER; /* all models share one Lua interpreter; taken last */
+
+/* --- Memory --- */
+
+void *fake_server_keep(struct fake_server *server, void *block)
+{
+    if ((server->kept_count & (server->kept_count - 1)) == 0) /* there is room up to the next power of two */
+        server->kept = fixture_reallocate(server->kept, 2 * (server->kept_count + 1) * sizeof *server->kept);
+    return server->kept[server->kept_count++] = block;
+}
+
+/* NULL stays NULL. */
+static const char *keep_copy(struct fake_server *server, const char *data, size_t length)
+{
+    return data ? memcpy(fake_server_keep(server, fixture_allocate(length + 1)), data, length) : NULL;
+}
+
+static const char *keep_text(struct fake_server *server, const char *text)
+{
+    return keep_copy(server, text, text ? strlen(text) : 0);
+}
+
+/* --- The node: the model of node_model.h, with logins and a clock that may be wrong --- */
+
+static struct fake_server *server_of(struct sim_server *model)
+{
+    return (struct fake_server *)(void *)model;
+}
+
+static int64_t clock_us(const struct fake_server *server)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 + server->clock_offset_us;
+}
+
+static void set_field(struct fake_server *server, const char *name, const char *value)
+{
+    struct fake_field *field = server->fields;
+    while (field->name && strcasecmp(field->name, name) != 0)
+        field++;
+    if (field == &server->fields[sizeof server->fields / sizeof *server->fields - 1])
+        fixture_fail("no room for the field %s", name);
+    if (!field->name)
+        *field = (struct fake_field){.section = "Server", .name = keep_text(server, name)};
+    field->value = keep_text(server, value);
+}
+
+static void set_run_id(struct fake_server *server)
+{
+    static atomic_uint last;
+    char run_id[41];
+    snprintf(run_id, sizeof run_id, "01234567%032x", atomic_fetch_add(&last, 1));
+    set_field(server, "run_id", run_id);
+}
+
+static void info(struct sim_server *model, struct resp_argument section, struct bytes *text)
+{
+    for (const struct fake_field *field = server_of(model)->fields; field->name; field++)
+        if (section.length == 0 || sim_text_is(section, field->section))
+            bytes_print(text, "%s:%s\r\n", field->name, field->value);
+}
+
+static size_t publish_to_all(struct fake_server *server, struct resp_argument channel, struct resp_argument text)
+{
+    const struct resp_argument words[] = {resp_argument_of("message"), channel, text};
+    struct bytes message = {0};
+    size_t receivers = 0;
+    resp_write_command(&message, 3, words);
+    for (struct fake_connection *c = server->connections; c; c = c->next) {
+        if (c->state == FAKE_STATE_CLOSED || !resp_argument_is(&channel, c->session.channel))
+            continue;
+        fake_connection_send(c, message.data, message.length);
+        receivers++;
+    }
+    bytes_free(&message);
+    return receivers;
+}
+
+static long long publish(struct sim_server *model, struct resp_argument channel, struct resp_argument text)
+{
+    return (long long)publish_to_all(server_of(model), channel, text);
+}
+
+static bool kill_connection(struct sim_server *model, int64_t id)
+{
+    struct fake_connection *victim = server_of(model)->connections;
+    while (victim && (victim->session.id != id || victim->state == FAKE_STATE_CLOSED))
+        victim = victim->next;
+    if (victim && !victim->executing)
+        fake_connection_end(victim, FAKE_CLOSE);
+    return victim;
+}
+
+static void prepare_node(struct fake_server *server)
+{
+    static const struct sim_server_hooks hooks = {publish, kill_connection, info};
+    static const struct fake_field fields[] = {
+        {"Server", "redis_version", "7.0.15"},
+        {"Server", "redis_mode", "standalone"},
+        {"Server", "uptime_in_seconds", "86400"},
+        {"Memory", "maxmemory", "0"},
+        {"Memory", "maxmemory_policy", "noeviction"},
+        {"Persistence", "loading", "0"},
+        {"Persistence", "aof_enabled", "0"},
+        {"Cluster", "cluster_enabled", "0"},
+        {"Replication", "role", "master"},
+        {"Replication", "connected_slaves", "0"},
+        {"Replication", "master_replid", FAKE_HISTORY},
+        {"Stats", "evicted_keys", "0"},
+        {"Replication", "master_replid2", "0000000000000000000000000000000000000000"}};
+    memcpy(server->fields, fields, sizeof fields);
+    server->model.hooks = &hooks;
+    server->model.scripts = UINT32_MAX; /* of clients before */
+    set_run_id(server);
+}
+
+static const char *log_in(const struct fake_server *server, struct fake_connection *connection,
+                          const struct resp_command *command)
+{
+    const char *user = server->user ? server->user : "default";
+    bool known = command->argc == 2 ? strcmp(user, "default") == 0 : resp_argument_is(&command->argv[1], user);
+    if (!server->password && command->argc == 2)
+        return "-ERR AUTH <password> called without any password configured for the default user. "
+               "Are you sure your configuration is correct?";
+    if (!known || (server->password && !resp_argument_is(&command->argv[command->argc - 1], server->password)))
+        return "-WRONGPASS invalid username-password pair or user is disabled.";
+    connection->authenticated = true;
+    return "+OK";
+}
+
+/* The node has the keys of one database only. */
+static const char *select_database(const struct resp_command *command)
+{
+    long long database;
+    bool exists = resp_argument_integer(command->argv[1], &database) && database >= 0 && database < 16;
+    return exists ? "+OK" : "-ERR DB index is out of range";
+}
+
+/* The reply to a command that the model does not execute, because the simulator's nodes have no logins; otherwise NULL. */
+static const char *reply_without_model(const struct fake_server *server, struct fake_connection *connection,
+                                       const struct resp_command *command)
+{
+    if (resp_command_is(command, "AUTH"))
+        return log_in(server, connection, command);
+    if (!connection->authenticated)
+        return "-NOAUTH Authentication required.";
+    if (connection->session.channel[0])
+        return "-ERR Can't execute it: only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
+               "this context";
+    return resp_command_is(command, "SELECT") ? select_database(command) : NULL;
+}
+
+void fake_server_execute(struct fake_server *server, struct fake_connection *connection,
+                         const struct resp_command *command, struct bytes *reply)
+{
+    const char *line = reply_without_model(server, connection, command);
+    if (line) {
+        bytes_print(reply, "%s\r\n", line);
+        return;
+    }
+    pthread_mutex_lock(&model_lock);
+    connection->executing = true;
+    sim_server_execute(&server->model, &connection->session, command->argc, command->argv, clock_us(server), reply);
+    connection->executing = false;
+    if (sim_script_errors)
+        fixture_fail("%s", sim_script_error);
+    pthread_mutex_unlock(&model_lock);
+}
 
 /* --- Start and stop --- */
 
@@ -18,52 +190,50 @@ static void close_listener(struct fake_server *server)
     server->listener = -1;
 }
 
-static void free_records(struct fake_server *server)
+static void lock(struct fake_server *server)
 {
-    for (size_t i = 0; i < server->record_count; i++) {
-        free(server->records[i]->command);
-        free(server->records[i]);
-    }
-    free(server->records);
+    pthread_mutex_lock(&server->poller.lock);
+    pthread_mutex_lock(&model_lock);
 }
 
-static void free_rules(struct fake_server *server)
+static void unlock(struct fake_server *server)
 {
-    while (server->rules) {
-        struct fake_rule_entry *entry = server->rules;
-        server->rules = entry->next;
-        for (size_t i = 0; i < sizeof entry->copies / sizeof *entry->copies; i++)
-            free(entry->copies[i]);
-        free(entry);
-    }
+    pthread_mutex_unlock(&model_lock);
+    pthread_mutex_unlock(&server->poller.lock);
+}
+
+static void drop_all(struct fake_server *server, enum fake_ending ending)
+{
+    fake_connection_accept_all(server);
+    for (struct fake_connection *c = server->connections; c; c = c->next)
+        fake_connection_end(c, ending);
 }
 
 static void stop(void *object)
 {
     struct fake_server *server = object;
     poller_enter(&server->poller);
+    drop_all(server, FAKE_CLOSE);
     close_listener(server);
-    for (struct fake_connection *c = server->connections; c; c = c->next)
-        fake_connection_end(c, FAKE_CLOSE);
-    fake_connection_free_closed(server);
     poller_leave(&server->poller);
     poller_stop(&server->poller);
     close(server->reservation);
-    free_rules(server);
-    free_records(server);
-    fake_node_free(server->node);
-    free(server->user);
-    free(server->password);
-    free(server->address);
+    pthread_mutex_lock(&model_lock);
+    sim_keyspace_clear(&server->model.keys);
+    pthread_mutex_unlock(&model_lock);
+    for (size_t i = 0; i < server->kept_count; i++)
+        free(server->kept[i]);
+    free(server->kept);
+    free(server->records);
     free(server);
 }
 
 struct fake_server *fake_server_start(void)
 {
     struct fake_server *server = fixture_allocate(sizeof *server);
-    server->node = fake_node_new(server);
+    prepare_node(server);
     server->reservation = socket_reserve_port(false, &server->port);
-    server->address = fixture_text("127.0.0.1:%u", server->port);
+    snprintf(server->address, sizeof server->address, "127.0.0.1:%u", server->port);
     server->listener = socket_listen(false, server->port);
     poller_start(&server->poller, fake_connection_turn, server);
     fixture_register(server, stop);
@@ -82,52 +252,21 @@ uint16_t fake_server_port(const struct fake_server *server)
 
 /* --- Rules --- */
 
-static void lock(struct fake_server *server)
-{
-    pthread_mutex_lock(&server->poller.lock);
-    pthread_mutex_lock(&fake_model_lock);
-}
-
-static void unlock(struct fake_server *server)
-{
-    pthread_mutex_unlock(&fake_model_lock);
-    pthread_mutex_unlock(&server->poller.lock);
-}
-
-static const char *copy(struct fake_rule_entry *entry, size_t index, const char *data, size_t length)
-{
-    if (!data)
-        return NULL;
-    entry->copies[index] = fixture_allocate(length + 1);
-    return memcpy(entry->copies[index], data, length);
-}
-
-static const char *copy_text(struct fake_rule_entry *entry, size_t index, const char *text)
-{
-    return copy(entry, index, text, text ? strlen(text) : 0);
-}
-
-static struct fake_rule_entry *make_entry(const struct fake_rule *rule)
-{
-    struct fake_rule_entry *entry = fixture_allocate(sizeof *entry);
-    entry->rule = *rule;
-    if (rule->reply && rule->reply_length == 0)
-        entry->rule.reply_length = strlen(rule->reply);
-    entry->rule.command = copy_text(entry, 0, rule->command);
-    entry->rule.argument = copy_text(entry, 1, rule->argument);
-    entry->rule.reply = copy(entry, 2, rule->reply, entry->rule.reply_length);
-    entry->rule.extra = copy_text(entry, 3, rule->extra);
-    return entry;
-}
-
 unsigned fake_server_add_rule(struct fake_server *server, const struct fake_rule *rule)
 {
-    struct fake_rule_entry *entry = make_entry(rule), **link = &server->rules;
     lock(server);
+    struct fake_rule_entry *entry = fake_server_keep(server, fixture_allocate(sizeof *entry)), **link = &server->rules;
+    *entry = (struct fake_rule_entry){.rule = *rule, .number = ++server->last_rule};
+    if (rule->reply && rule->reply_length == 0)
+        entry->rule.reply_length = strlen(rule->reply);
+    entry->rule.command = keep_text(server, rule->command);
+    entry->rule.argument = keep_text(server, rule->argument);
+    entry->rule.reply = keep_copy(server, rule->reply, entry->rule.reply_length);
+    entry->rule.extra = keep_text(server, rule->extra);
     while (*link)
         link = &(*link)->next;
-    unsigned number = entry->number = ++server->last_rule;
     *link = entry;
+    unsigned number = entry->number;
     unlock(server);
     return number;
 }
@@ -185,8 +324,8 @@ static bool applies_now(const struct fake_rule_entry *entry)
 
 /* Every rule counts the command, even if another one is applied, so that "the third SET" does not depend on other
  * rules. */
-const struct fake_rule *fake_rules_apply(struct fake_server *server, const struct fake_connection *connection,
-                                         const struct resp_command *command)
+const struct fake_rule *fake_server_rule_for(struct fake_server *server, const struct fake_connection *connection,
+                                             const struct resp_command *command)
 {
     static const struct fake_rule healthy = {0};
     struct fake_rule_entry *chosen = NULL;
@@ -214,13 +353,6 @@ void fake_server_release(struct fake_server *server)
         fake_connection_write(c);
     }
     poller_leave(&server->poller);
-}
-
-static void drop_all(struct fake_server *server, enum fake_ending ending)
-{
-    fake_connection_accept_all(server);
-    for (struct fake_connection *c = server->connections; c; c = c->next)
-        fake_connection_end(c, ending);
 }
 
 void fake_server_drop(struct fake_server *server, enum fake_ending ending)
@@ -274,18 +406,18 @@ void fake_server_restart(struct fake_server *server)
 {
     poller_enter(&server->poller);
     drop_all(server, FAKE_CLOSE);
-    pthread_mutex_lock(&fake_model_lock);
-    sim_keyspace_clear(&server->node->model.keys);
-    pthread_mutex_unlock(&fake_model_lock);
-    server->node->model.scripts = 0;
-    fake_node_new_run_id(server->node);
+    pthread_mutex_lock(&model_lock);
+    sim_keyspace_clear(&server->model.keys);
+    pthread_mutex_unlock(&model_lock);
+    server->model.scripts = 0;
+    set_run_id(server);
     poller_leave(&server->poller);
 }
 
 size_t fake_server_publish(struct fake_server *server, const char *channel, const char *message)
 {
     poller_enter(&server->poller);
-    size_t receivers = fake_connection_publish(server, resp_argument_of(channel), resp_argument_of(message));
+    size_t receivers = publish_to_all(server, resp_argument_of(channel), resp_argument_of(message));
     poller_leave(&server->poller);
     return receivers;
 }
@@ -295,38 +427,36 @@ size_t fake_server_publish(struct fake_server *server, const char *channel, cons
 void fake_server_forget_keys(struct fake_server *server)
 {
     lock(server);
-    sim_keyspace_clear(&server->node->model.keys);
+    sim_keyspace_clear(&server->model.keys);
     unlock(server);
 }
 
 void fake_server_forget_scripts(struct fake_server *server)
 {
     lock(server);
-    server->node->model.scripts = 0;
+    server->model.scripts = 0;
     unlock(server);
 }
 
 void fake_server_set_info(struct fake_server *server, const char *field, const char *value)
 {
     lock(server);
-    fake_node_set_info(server->node, field, value);
+    set_field(server, field, value);
     unlock(server);
 }
 
 void fake_server_set_password(struct fake_server *server, const char *user, const char *password)
 {
     lock(server);
-    free(server->user);
-    free(server->password);
-    server->user = user ? fixture_text("%s", user) : NULL;
-    server->password = password ? fixture_text("%s", password) : NULL;
+    server->user = keep_text(server, user);
+    server->password = keep_text(server, password);
     unlock(server);
 }
 
 void fake_server_set_clock_offset_us(struct fake_server *server, int64_t offset_us)
 {
     lock(server);
-    server->node->clock_offset_us = offset_us;
+    server->clock_offset_us = offset_us;
     unlock(server);
 }
 
@@ -337,7 +467,7 @@ static long long execute(struct fake_server *server, size_t count, const struct 
 {
     struct bytes reply = {0};
     lock(server);
-    sim_keyspace_execute(&server->node->model.keys, count, words, fake_node_clock_us(server->node), &reply);
+    sim_keyspace_execute(&server->model.keys, count, words, clock_us(server), &reply);
     unlock(server);
     bytes_append(&reply, "", 1);
     long long number = strtoll(reply.data + 1, NULL, 10);
@@ -363,7 +493,7 @@ bool fake_server_get_key(struct fake_server *server, const char *key, char *valu
 {
     struct resp_argument found;
     lock(server);
-    bool exists = sim_keyspace_get(&server->node->model.keys, key, fake_node_clock_us(server->node), &found);
+    bool exists = sim_keyspace_get(&server->model.keys, key, clock_us(server), &found);
     if (exists)
         snprintf(value, size, "%s", found.data);
     unlock(server);
@@ -389,9 +519,9 @@ static void count_left(const struct sim_key *key, void *arg)
 
 size_t fake_server_keys_left(struct fake_server *server, const char *const *except)
 {
-    struct leftovers left = {.except = except, .now_ms = fake_node_clock_us(server->node) / 1000};
+    struct leftovers left = {.except = except, .now_ms = clock_us(server) / 1000};
     lock(server);
-    sim_keyspace_each(&server->node->model.keys, count_left, &left);
+    sim_keyspace_each(&server->model.keys, count_left, &left);
     unlock(server);
     return left.count;
 }

@@ -74,17 +74,13 @@ unsigned fake_server_rule_used(struct fake_server *server, unsigned number);
 unsigned fake_server_refuse(struct fake_server *server, const char *command, unsigned count, const char *error);
 
 /* The errors that Redis sends. */
-#define FAKE_LOADING  "-LOADING Redis is loading the dataset in memory\r\n"
-#define FAKE_READONLY "-READONLY You can't write against a read only replica.\r\n"
-#define FAKE_OOM      "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
-#define FAKE_NOSCRIPT "-NOSCRIPT No matching script. Please use EVAL.\r\n"
-#define FAKE_MISCONF                                                                                                   \
-    "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "               \
-    "Commands that may modify the data set are disabled.\r\n"
+#define FAKE_LOADING    "-LOADING Redis is loading the dataset in memory\r\n"
+#define FAKE_READONLY   "-READONLY You can't write against a read only replica.\r\n"
+#define FAKE_OOM        "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+#define FAKE_NOSCRIPT   "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 #define FAKE_WRONGTYPE  "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 #define FAKE_NOPERM     "-NOPERM this user has no permissions to run the 'set' command\r\n"
 #define FAKE_BUSY       "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n"
-#define FAKE_MASTERDOWN "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n"
 #define FAKE_MAXCLIENTS "-ERR max number of clients reached\r\n"
 #define FAKE_DENIED     "-DENIED Redis is running in protected mode because protected mode is enabled.\r\n"
 #define FAKE_GARBAGE    "\001\377\376HTTP/1.1 400 Bad Request\r\n\r\n"

@@ -1,10 +1,10 @@
-/* Shared by the parts of the fake server: fake_server.c (functions for tests, rules), fake_connection.c (its thread:
- * input and output), fake_node.c (the node). All of it runs under the poller's lock. */
+/* Shared by the parts of the fake server: fake_server.c (functions for tests, rules, the node), fake_connection.c (its
+ * thread: input and output). All of it runs under the poller's lock. */
 #ifndef TESTS_SUPPORT_FAKE_SERVER_INTERNAL_H
 #define TESTS_SUPPORT_FAKE_SERVER_INTERNAL_H
 
-#include "bytes.h"
 #include "fake_server.h"
+#include "fixture.h"
 #include "node_model.h"
 #include "poller.h"
 
@@ -21,17 +21,20 @@ enum fake_state {
     FAKE_STATE_OPEN,
     FAKE_STATE_STALLED,    /* nothing is read or sent */
     FAKE_STATE_DISCARDING, /* FIN sent; input is dropped until the peer closes */
-    FAKE_STATE_CLOSED      /* descriptor closed; freed at the end of the turn */
+    FAKE_STATE_CLOSED      /* descriptor closed */
 };
 
 struct fake_rule_entry {
     struct fake_rule_entry *next;
     struct fake_rule rule;
-    char *copies[4]; /* of the rule's texts */
     unsigned number;
     unsigned seen; /* commands that matched */
     unsigned used; /* number of commands to which it was applied */
     bool removed;  /* still counted by fake_server_rule_used() */
+};
+
+struct fake_field {
+    const char *section, *name, *value;
 };
 
 struct fake_connection {
@@ -46,26 +49,19 @@ struct fake_connection {
     bool executing; /* a command, which may kill other connections only */
 };
 
-struct fake_node {
-    struct sim_server model; /* the first member: its hooks get it */
-    struct fake_server *server;
-    struct fake_field *fields; /* of INFO */
-    size_t field_count;
-    int64_t clock_offset_us;
-};
-
 struct fake_server {
+    struct sim_server model; /* the first member: its hooks get it */
     struct poller poller;
     bool paused;
 
     int reservation; /* keeps the port reserved */
     int listener;    /* -1: not listening */
     uint16_t port;
-    char *address;
+    char address[32];
 
-    struct fake_node *node;
-    char *user;
-    char *password;
+    struct fake_field fields[24]; /* of INFO; a zeroed one ends them */
+    int64_t clock_offset_us;
+    const char *user, *password;
 
     struct fake_connection *connections; /* in the order of accepting */
     size_t accepted;
@@ -77,18 +73,10 @@ struct fake_server {
 
     struct fake_rule_entry *rules;
     unsigned last_rule;
-};
 
-/* fake_node.c */
-extern pthread_mutex_t fake_model_lock; /* all models share one Lua interpreter; taken after a poller's lock */
-struct fake_node *fake_node_new(struct fake_server *server);
-void fake_node_free(struct fake_node *node);
-void fake_node_new_run_id(struct fake_node *node);
-void fake_node_set_info(struct fake_node *node, const char *field, const char *value);
-int64_t fake_node_clock_us(const struct fake_node *node);
-/* Writes the reply. */
-void fake_node_execute(struct fake_node *node, struct fake_connection *connection, const struct resp_command *command,
-                       struct bytes *reply);
+    void **kept; /* blocks that are freed with the server */
+    size_t kept_count;
+};
 
 /* fake_connection.c */
 /* One turn of the server's thread. */
@@ -98,13 +86,15 @@ void fake_connection_accept_all(struct fake_server *server);
 void fake_connection_write(struct fake_connection *connection);
 void fake_connection_send(struct fake_connection *connection, const void *data, size_t length);
 void fake_connection_end(struct fake_connection *connection, enum fake_ending ending);
-/* Returns the number of receivers. */
-size_t fake_connection_publish(struct fake_server *server, struct resp_argument channel, struct resp_argument text);
-/* Frees the closed ones. */
-void fake_connection_free_closed(struct fake_server *server);
 
-/* fake_server.c. A NULL command means a new connection. */
-const struct fake_rule *fake_rules_apply(struct fake_server *server, const struct fake_connection *connection,
-                                         const struct resp_command *command);
+/* fake_server.c */
+/* The block is freed with the server. */
+void *fake_server_keep(struct fake_server *server, void *block);
+/* The rule for a command; NULL: for a new connection. */
+const struct fake_rule *fake_server_rule_for(struct fake_server *server, const struct fake_connection *connection,
+                                             const struct resp_command *command);
+/* The node executes a command and writes its reply. */
+void fake_server_execute(struct fake_server *server, struct fake_connection *connection,
+                         const struct resp_command *command, struct bytes *reply);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_FILE_H
 #define TESTS_SUPPORT_FILE_H
 
-#include "bytes.h"
+#include "fixture.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +22,15 @@ size_t file_threads(void);
 
 /* Resident memory of this process. 0 with a sanitizer, which keeps freed memory in quarantine. */
 size_t file_resident_bytes(void);
+
+/* --- A private directory --- */
+
+struct temp_dir;
+
+/* Under TMPDIR, or /tmp. Registers itself for fixtures_end(). */
+struct temp_dir *temp_dir_make(void);
+const char *temp_dir_path(const struct temp_dir *dir);
+/* NULL does nothing. */
+void temp_dir_remove(struct temp_dir *dir);
 
 #endif

@@ -23,11 +23,30 @@ void fixture_register(void *object, void (*destroy)(void *object));
 void fixture_unregister(void *object);
 
 /* If a fixture fails, no result of the test is meaningful: prints the reason and aborts. */
-_Noreturn void fixture_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void fixture_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* Never return NULL. */
 void *fixture_allocate(size_t size);
 void *fixture_reallocate(void *block, size_t size);
 char *fixture_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* --- A growing byte array --- */
+
+struct bytes {
+    char *data;
+    size_t length;
+    size_t capacity;
+};
+
+/* Makes room for `size` more bytes after the end. The caller adds the number of bytes used to `length`. */
+char *bytes_room(struct bytes *bytes, size_t size);
+
+void bytes_append(struct bytes *bytes, const void *data, size_t length);
+void bytes_print(struct bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Drops the first `length` bytes. */
+void bytes_consume(struct bytes *bytes, size_t length);
+
+void bytes_free(struct bytes *bytes);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "support/allocator.h"
 #include "support/clock.h"
+#include "support/file.h"
 #include "support/process.h"
-#include "support/temp_dir.h"
 #include "support/test.h"
 
 #include <pthread.h>

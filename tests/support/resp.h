@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_RESP_H
 #define TESTS_SUPPORT_RESP_H
 
-#include "bytes.h"
+#include "fixture.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -23,7 +23,28 @@
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
 
-#include "support/suite.h"
+#include <check.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
+
+static inline bool tests_share_a_process(void)
+{
+    const char *fork = getenv("CK_FORK");
+    return fork && strcmp(fork, "no") == 0;
+}
+
+static inline int run_suite(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
 
 struct test_case {
     const char *name;

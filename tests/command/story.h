@@ -70,7 +70,7 @@
 
 #include "real/held.h"
 
-#include "support/bytes.h"
+#include "support/fixture.h"
 
 #include <sys/types.h>
 

@@ -1,46 +1,9 @@
-/* redlock run, what processes.txt cannot say: moments that only the test can choose. */
+/* redlock run, what processes.txt cannot say: a moment that only the test can choose. */
 #include "story.h"
 
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-/* Limits the link of these two processes to few messages, as if each sent many, by changing the holder's socket from
- * outside. */
-static void narrow_link(pid_t holder)
-{
-    int process = (int)syscall(SYS_pidfd_open, holder, 0);
-    int type = 0;
-    int least = 1;
-    ck_assert_int_ge(process, 0);
-    for (int number = 3; number < 32; number++) {
-        int copy = (int)syscall(SYS_pidfd_getfd, process, number, 0);
-        socklen_t size = sizeof type;
-        if (copy >= 0 && getsockopt(copy, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET)
-            ck_assert_int_eq(setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
-        if (copy >= 0)
-            close(copy);
-    }
-    close(process);
-}
-
-/* As after a long Ctrl-Z: meanwhile more ends of validity pass than the link holds messages, which is eight. */
-TEST(shared_nodes, front_that_was_stopped_for_long_knows_the_end_of_validity)
-{
-    story_tell(
-        "p> run --ttl 3s --grace 0 --timeout 1s test:x -- sh -c 'trap \"exit 5\" USR1; echo in; while :; do sleep 0.1; done'\n"
-        "shows in\\n\n"
-        "let holder child");
-    narrow_link(story_process("holder"));
-    story_tell("signal SIGSTOP\n"
-               "renewals 10 test:x\n"
-               "signal SIGCONT\n"
-               "signal SIGUSR1\n"
-               "ends 5");
-}
 
 struct forking {
     pid_t parent, child;

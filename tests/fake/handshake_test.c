@@ -462,11 +462,11 @@ TEST_ROWS(three_nodes, clock_of_a_server_that_was_never_ready_is_not_compared_wi
         memcpy(run_id, node->server.run_id, sizeof run_id);
         fake_server_forget_records(scene.node[0]);
         fake_server_add_rule(scene.node[0], &silent);
-        lead_to(new_run_id, -250000);
+        lead_to(new_run_id, -3600000000);
     }
     scene_until(fake_server_count(scene.node[0], "EVAL") > 0);
     fake_server_clear_rules(scene.node[0]);
-    lead_to(run_id, _i == 0 ? 250000 : 0);
+    lead_to(run_id, _i == 0 ? 3600000000 : 0);
     scene_until(rl_node_is_ready(node) && strcmp(node->server.run_id, run_id) == 0);
     ck_assert(!node->suspect);
     ck_assert_uint_eq(scene.client->core.statistics.node_clock_jumps, 0);

@@ -159,29 +159,6 @@ TEST_ROWS(release, release_that_met_a_passing_error_is_repeated, ROWS(refusals))
     assert_released(0, 5);
 }
 
-/* Also on new connections, which were not there when the renewal failed. It had failed with the third refusal. */
-TEST(release, reason_of_a_failed_renewal_outlives_the_connection)
-{
-    redlock_result failure;
-    hold_lock();
-    scene_refuse(0, 5, "EVALSHA", 0, FAKE_BUSY);
-    const struct quorum_lease_event hasten = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
-    rl_lease_step(lock->lease, &hasten);
-    scene_until(scene_statistics().renewals_failed > 0);
-    for (unsigned i = 0; i < 5; i++) {
-        fake_server_drop(scene.node[i], FAKE_CLOSE);
-        scene_wait_for_accepted(i, 2);
-    }
-    scene_wait_for_ready();
-    ck_assert_status(redlock_renewal_result(lock, &failure), REDLOCK_OK);
-    ck_assert_status(failure.status, REDLOCK_NO_QUORUM);
-    ck_assert_uint_ge(failure.refused, 3);
-    for (unsigned i = 0; i < 5; i++)
-        ck_assert(failure.node[i].outcome != REDLOCK_NODE_REFUSED || strstr(failure.node[i].text, "BUSY"));
-    scene_calm(0, 5);
-    ck_assert_status(release(), REDLOCK_OK);
-}
-
 TEST_ROWS(release, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, ROWS(refusals))
 {
     scene.options.ttl_ms = 300;
@@ -303,81 +280,9 @@ TEST(release, a_release_waits_no_longer_than_the_key_lives)
     ck_assert_uint_eq(answer.result.timed_out, 3);
 }
 
-/* The inner acquire waits for an extension while the outer handle is released. No lock is left that they could
- * share. */
-TEST(release, inner_acquire_is_lost_when_the_outer_lock_is_released)
-{
-    struct answer again;
-    scene_attach();
-    ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.owner = &answer)), REDLOCK_OK);
-    scene_start_acquire(&again, "stock", SCENE_WITH(.owner = &answer, .ttl_ms = 120000));
-    scene_start_release(&answer, &answer.lock);
-    ck_assert_status(scene_wait(&again), REDLOCK_LOST);
-    ck_assert_ptr_null(again.lock);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-}
-
 /* --- Nodes that do not know the scripts --- */
 
-static void assert_asked_twice(unsigned node, enum sent what)
-{
-    scene_wait_for_sent(node, what, 2);
-    ck_assert_str_eq(scene_sent(node, what, NULL, 0, NULL)->command->argv[0].data, "EVALSHA");
-    ck_assert_str_eq(scene_sent(node, what, NULL, 1, NULL)->command->argv[0].data, "EVAL");
-}
-
 SCENE_CASE(noscript, scene_five_nodes);
-
-/* The extension ends when a majority has replied; the text is not sent to the other nodes. */
-TEST(noscript, request_falls_back_to_the_scripts_text)
-{
-    static const enum sent kinds[] = {SENT_QUERY, SENT_EXTEND, SENT_UNDO};
-    unsigned twice = 0;
-    hold_lock();
-    for (unsigned kind = 0; kind < 3; kind++) {
-        scene_each(0, 5, fake_server_forget_scripts);
-        if (kinds[kind] == SENT_QUERY)
-            scene_start_query(&answer, "stock");
-        else if (kinds[kind] == SENT_EXTEND)
-            scene_start_extend(&answer, lock, 120000);
-        else
-            scene_start_release(&answer, &lock);
-        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-        ck_assert_uint_eq(answer.state.locked_nodes, kinds[kind] == SENT_QUERY ? 5 : 0);
-        for (unsigned i = 0; i < 5; i++) {
-            if (kinds[kind] == SENT_EXTEND && scene_count(i, SENT_EXTEND) < 2)
-                continue;
-            assert_asked_twice(i, kinds[kind]);
-            twice++;
-        }
-    }
-    ck_assert_uint_ge(twice, 5 + 3 + 5);
-    assert_released(0, 5);
-}
-
-/* Also where the text of both scripts must be sent again: it goes behind everything sent meanwhile. The extension may
- * have been decided before a node asks for its text. */
-TEST_ROWS(noscript, release_during_an_extension_is_the_last_command, 2)
-{
-    struct answer extended;
-    unsigned extend_at, undo_at, again = (unsigned)_i;
-    hold_lock();
-    if (again)
-        scene_each(0, 5, fake_server_forget_scripts);
-    scene_start_extend(&extended, lock, 120000);
-    scene_start_release(&answer, &lock);
-    scene_wait(&extended);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    scene_wait_for_sent_to(0, 5, SENT_UNDO, 1 + again);
-    for (unsigned i = 0; i < 5; i++) {
-        unsigned extensions = scene_count(i, SENT_EXTEND);
-        ck_assert_uint_ge(extensions, 1);
-        scene_sent(i, SENT_EXTEND, NULL, extensions - 1, &extend_at);
-        scene_sent(i, SENT_UNDO, NULL, again, &undo_at);
-        ck_assert_uint_lt(extend_at, undo_at);
-    }
-    assert_released(0, 5);
-}
 
 /* Behind the release its text would prolong what the release leaves until the end of at_least_ms. */
 TEST(noscript, extension_is_not_sent_again_behind_a_release_that_keeps_the_lock)

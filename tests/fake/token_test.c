@@ -75,24 +75,6 @@ TEST_ROWS(all_answers, nodes_that_are_being_connected_are_waited_for, 3)
 
 SCENE_CASE(adopt, attached_nodes);
 
-/* Another library's lock may have no expiry. A fencing token is sent with an extension of another kind. */
-TEST(adopt, a_key_without_expiry_keeps_none_when_its_lock_gets_a_fencing_token)
-{
-    struct answer inner;
-    show(5, -1);
-    ck_assert_status(adopt(SCENE_WITH(.owner = &inner), TOKEN), REDLOCK_OK);
-    redlock_lock *outer = answer.lock;
-    scene_start_acquire(&inner, "stock", SCENE_WITH(.owner = &inner, .fence = 1));
-    ck_assert_status(scene_wait(&inner), REDLOCK_OK);
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_EXTEND, 1);
-        ck_assert_int_eq(fake_server_pttl(scene.node[i], "stock"), -1);
-    }
-    ck_assert_status(scene_release(&answer, &inner.lock), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &outer), REDLOCK_OK);
-    scene_until(showing() == 0);
-}
-
 /* A failure deletes nothing: the guard keeps nodes that forgot the lock of another holder from granting it, and the keys
  * on the minority keep the others. Nor is the lock of another client, which the other nodes have, deleted by its release. */
 TEST_ROWS(adopt, a_majority_that_holds_the_token_is_needed, 6)

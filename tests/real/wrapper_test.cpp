@@ -41,11 +41,6 @@ redlock::client open()
     return client;
 }
 
-redlock::client open_nowhere()
-{
-    return redlock::client("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"); // no server uses these ports
-}
-
 bool is_on_every_node(const redlock::lock &lock)
 {
     return real_shows_everywhere(key_text, std::string(lock.token()).c_str());
@@ -74,7 +69,6 @@ template <class Body> redlock::error fails(Body body)
 REAL_CASE(words, real_shared_case, nullptr);
 REAL_CASE(lock, real_shared_case, nullptr);
 REAL_CASE(end, real_shared_case, nullptr);
-REAL_CASE(faults, real_own_case, nullptr);
 REAL_CASE(client, real_shared_case, nullptr);
 REAL_CASE(credentials, real_bare_case, nullptr);
 REAL_CASE(mutex, real_shared_case, nullptr);
@@ -109,16 +103,11 @@ TEST(words, the_options_are_the_librarys_own)
 TEST(words, a_status_is_an_error_code)
 {
     const std::error_code held = status::held;
-    ck_assert(held && held == status::held && held != status::lost);
+    ck_assert(held && held == status::held && held != status::lost && !make_error_code(status::ok));
     ck_assert_str_eq(held.category().name(), "redlock");
     ck_assert(held.message() == redlock_status_text(REDLOCK_HELD));
-    ck_assert(!make_error_code(status::ok));
-    ck_assert(make_error_code(status::timed_out) == std::errc::timed_out);
+    ck_assert(held == std::errc::device_or_resource_busy && held != std::errc::timed_out);
     ck_assert(make_error_code(status::cancelled) == std::errc::operation_canceled);
-    ck_assert(make_error_code(status::invalid) == std::errc::invalid_argument);
-    ck_assert(make_error_code(status::no_memory) == std::errc::not_enough_memory);
-    ck_assert(held == std::errc::device_or_resource_busy);
-    ck_assert(held != std::errc::timed_out);
 }
 
 TEST(words, durations_are_rounded_up_and_bounded)
@@ -157,31 +146,24 @@ TEST(words, bad_arguments_are_named)
 
 // --- A lock
 
+// The resource may hold any byte.
 TEST(lock, a_lock_ends_with_its_scope)
 {
     const redlock::client client = open();
+    const std::string_view odd(real_key("a\0b"), std::strlen(real_key("a")) + 2);
     {
-        const redlock::lock lock = client.acquire(key);
-        ck_assert(lock && lock.validity() > 50s && lock.resource() == key && lock.hold_count() == 1);
-        real_until(nullptr, is_on_every_node(lock));
-        ck_assert(client.held_by_me(key));
-        const redlock::state state = client.query(key);
+        const redlock::lock lock = client.acquire(odd, 20s);
+        ck_assert(lock && lock.validity() > 50s && lock.resource() == odd && lock.hold_count() == 1);
+        ck_assert(client.held_by_me(odd) && !client.held_by_me(real_key("a")));
+        const redlock::state state = client.query(odd);
         ck_assert(state.locked && state.held_by_me && state.remaining() > 50s &&
                   state.holder().token() == lock.token());
+        ck_assert(!client.query(real_key("a")).locked);
         std::string found;
-        client.scan(0, std::string(key), [&](const redlock_found &one) { found = one.holder.token; });
+        client.scan(0, real_key("a*"), [&](const redlock_found &one) { found = one.holder.token; });
         ck_assert(found == lock.token() && redlock::holder(found).since() > std::chrono::system_clock::now() - 10min);
     }
-    ck_assert(!client.held_by_me(key) && real_nothing_left(nullptr));
-}
-
-TEST(lock, a_resource_may_hold_any_byte)
-{
-    const redlock::client client = open();
-    const std::string_view odd(real_key("a\0b"), std::strlen(real_key("a")) + 2);
-    const redlock::lock lock = client.acquire(odd);
-    ck_assert(lock.resource() == odd && client.held_by_me(odd) && client.query(odd).locked);
-    ck_assert(!client.held_by_me(real_key("a")) && !client.query(real_key("a")).locked);
+    ck_assert(!client.held_by_me(odd) && real_nothing_left(nullptr));
 }
 
 TEST(lock, a_moved_lock_is_held_once)
@@ -201,51 +183,52 @@ TEST(lock, a_moved_lock_is_held_once)
     ck_assert(!moved && real_nothing_left(nullptr));
 }
 
+// The other client, which owns the nodes' names in a result, ends while the exception passes through its scope.
 TEST(lock, lock_of_another_client_is_refused_in_words)
 {
-    const redlock::client client = open(), other = open();
+    const std::string nodes = std::string(cluster_nodes_string(cluster)) + ",";
+    const redlock::client client = open();
     const redlock::lock lock = client.acquire(key);
     real_until(nullptr, is_on_every_node(lock));
     redlock::result result;
-    ck_assert(!other.acquire(key, {}, result));
-    ck_assert(result.status() == status::held && result.error_code() == status::held && result.held >= 3);
-    const redlock::error error = fails([&] { static_cast<void>(other.acquire(key)); });
+    const redlock::error error = fails([&] {
+        const redlock::client other = open();
+        refused(other.acquire(key, {}, result), result, status::held);
+        ck_assert(result.error_code() == status::held && result.held >= 3);
+        static_cast<void>(other.acquire(key));
+    });
     ck_assert(error.status() == status::held && error.code() == status::held && error.result().held >= 3);
     ck_assert(error.what() == "acquire: " + error.result().text());
-    ck_assert(other.query(key).locked && !other.query(key).held_by_me);
+    for (std::uint32_t i = 0; i < error.result().nodes; i++)
+        ck_assert(nodes.find(std::string(error.result().node[i].name) + ",") != std::string::npos);
 }
 
 TEST(lock, a_wait_can_be_cancelled)
 {
     const redlock::client client = open(), other = open();
     const redlock::lock lock = client.acquire(key);
-    redlock::cancellation cancellation(other);
-    std::optional<redlock::error> error;
-    std::thread waiter([&] {
-        redlock::acquire_options options(redlock::forever);
-        options.cancellation = &cancellation;
-        error = fails([&] { static_cast<void>(other.acquire(key, options)); });
-    });
-    real_until(nullptr, other.statistics().operations_pending > 0);
-    cancellation.cancel();
-    waiter.join();
-    ck_assert(error && error->code() == std::errc::operation_canceled);
-    cancellation.reset();
-    redlock::acquire_options options(20ms);
+    redlock::cancellation cancellation(other), empty;
+    redlock::acquire_options options(redlock::forever);
     options.cancellation = &cancellation;
+    std::thread canceller([&] {
+        real_until(nullptr, other.statistics().operations_pending > 0);
+        cancellation.cancel();
+    });
+    ck_assert(fails([&] { static_cast<void>(other.acquire(key, options)); }).code() == status::cancelled);
+    canceller.join();
+    cancellation.reset();
+    options.wait = 20ms;
     ck_assert(fails([&] { static_cast<void>(other.acquire(key, options)); }).status() == status::timed_out);
-    redlock::cancellation moved = std::move(cancellation), empty;
+    const redlock::cancellation moved = std::move(cancellation);
     empty.cancel();
     empty.reset();
-    ck_assert(redlock::escape({"a\0\\x41", 6}) == "a\\x00\\x5cx41" && redlock::escape({}).empty());
-    ck_assert(redlock::unescape("a\\x00\\x5cx41") == std::string("a\0\\x41", 6));
     ck_assert(moved.native_handle() && !cancellation.native_handle()); // NOLINT
 }
 
 TEST(lock, a_lock_on_several_has_one_fencing_token)
 {
     const redlock::client client = open();
-    redlock::acquire_options options;
+    redlock::acquire_options options(20s);
     ck_assert_uint_eq(client.acquire(key, options).fence(), 0);
     options.fence = true;
     options.also = {std::string(key) + "-2", std::string(key) + "-1", std::string(key)};
@@ -257,79 +240,49 @@ TEST(lock, a_lock_on_several_has_one_fencing_token)
     ck_assert(client.held_by_me(options.also[0]));
     lock.release();
     ck_assert(lock.fence() == 0 && lock.resources().empty());
-    lock = client.acquire(options.also[1], options);
-    ck_assert(lock.fence() > before);
-    options.also = {""};
-    refused(client.acquire(key, options, result), result, status::invalid);
+    ck_assert(client.acquire(options.also[1], options).fence() > before);
 }
 
-TEST(lock, an_extension_prolongs)
+// Another client goes on with it by its token.
+TEST(lock, a_lock_is_extended_downgraded_and_released)
 {
-    const redlock::client client = open();
-    redlock::acquire_options options;
+    const redlock::client client = open(), other = open();
+    redlock::acquire_options options(20s);
+    redlock::result result;
     options.ttl = 10s;
+    options.all_answers = true;
     redlock::lock lock = client.acquire(key, options);
     ck_assert(lock.validity() <= 10s);
-    lock.extend(20s);
-    ck_assert(lock.validity() > 15s && lock.validity() <= 20s);
-    redlock::result result;
-    ck_assert(lock.extend(0ms, result) && result.validity() > 15s && result.elapsed() > 0us);
+    lock.extend(60s);
+    ck_assert(lock.extend(0ms, result) && result.validity() > 50s && result.elapsed() > 0us);
     refused(lock.extend(-1s, result), result, status::invalid);
-    ck_assert(lock.validity() > 15s);
-}
-
-TEST(lock, a_writer_becomes_a_reader)
-{
-    redlock::client client = open();
-    redlock::acquire_options options;
-    options.wait = 20s;
-    redlock::lock lock = client.acquire(key, options);
+    redlock::lock theirs = other.adopt(key, std::string(lock.token()));
+    ck_assert(theirs.token() == lock.token() && theirs.validity() > 0s);
+    theirs.release();
+    refused(other.adopt(key, std::string(lock.token()), {}, result), result, status::lost);
+    refused(other.release_token(key, std::string(lock.token()), result), result, status::lost);
+    lock = client.acquire(real_key("another"), options);
+    other.release_token(real_key("another"), std::string(lock.token()));
+    ck_assert(real_nothing_left(nullptr));
+    lock = client.acquire(key, options);
     lock.downgrade();
-    redlock::result result;
     ck_assert(lock.downgrade(result));
     options.shared = true;
-    options.owner = &options;
-    const redlock::lock reader = client.acquire(key, options);
-    ck_assert(reader && lock.validity() > 0ms);
-}
-
-TEST(lock, a_lock_goes_on_by_its_token)
-{
-    redlock::client client = open();
-    redlock::acquire_options options;
-    options.all_answers = true;
-    const redlock::lock lock = client.acquire(key, options);
-    const std::string token(lock.token());
-    const redlock::client other = open();
-    redlock::lock theirs = other.adopt(key, token);
-    ck_assert(theirs.token() == token && theirs.validity() > 50s);
-    theirs.release();
-    ck_assert(real_nothing_left(nullptr));
-    redlock::result result;
-    refused(other.adopt(key, token, {}, result), result, status::lost);
-    refused(other.release_token(key, token, result), result, status::lost);
+    ck_assert(other.acquire(key, options).validity() > 0ms);
     ck_assert(fails([&] { other.release_token(key, "(shared)"); }).status() == status::invalid);
-    const redlock::lock another = client.acquire(real_key("another"), options);
-    other.release_token(real_key("another"), std::string(another.token()));
-    ck_assert(real_nothing_left(nullptr));
 }
 
 // The options arrive. tests/real/semaphore_test.c and shared_test.c have all cases.
 TEST(lock, the_kinds_of_locks_are_the_librarys)
 {
     const redlock::client client = open(), other = open();
-    redlock::acquire_options permit, reader, owned;
+    redlock::acquire_options permit(20s), owned(20s);
     redlock::result result;
     permit.permits = 3;
     permit.permits_wanted = 2;
-    reader.shared = true;
-    {
-        const redlock::lock lock = client.acquire(key, permit);
-        refused(other.acquire(key, permit, result), result, status::held);
-    }
-    const redlock::lock first = client.acquire(key, reader), second = other.acquire(key, reader);
-    ck_assert(first.token() != second.token());
-    refused(open().acquire(key, {}, result), result, status::held);
+    const redlock::lock permits = client.acquire(key, permit);
+    permit.wait = 0ms;
+    refused(other.acquire(key, permit, result), result, status::held);
     owned.owner = &result;
     redlock::lock lock = client.acquire(real_key("owned"), owned);
     const redlock::lock again = client.acquire(real_key("owned"), owned);
@@ -375,96 +328,77 @@ TEST(end, a_loss_is_reported_in_every_way)
     ck_assert(!lock);
 }
 
-TEST(faults, failing_renewal_says_why)
+TEST(end, failing_renewal_says_why)
 {
     redlock::options renewing = patient();
-    renewing.renewal_percent = 33;
+    renewing.renewal_percent = 10;
+    renewing.node_timeout = 500ms;
     const redlock::client client(cluster_nodes_string(cluster), renewing);
     std::atomic<unsigned> failing{0}, reasons{0};
-    redlock::acquire_options options;
-    options.wait = 20s;
-    options.ttl = 2s;
+    redlock::acquire_options options(20s);
+    options.ttl = 10s;
     options.on_renewal_failing = [&](const redlock::result &renewal) {
         for (std::uint32_t i = 0; i < renewal.nodes; i++)
             reasons += renewal.node[i].text[0] != '\0';
         failing++;
         throw std::runtime_error("what a callback throws is dropped");
     };
-    redlock::lock lock = client.acquire(key, options);
-    ck_assert(lock.renewal_result().status() == status::ok);
-    ck_assert(lock.valid_until() > 0ns);
+    if (!real_can_fail_nodes())
+        return;
+    const redlock::lock lock = client.acquire(key, options);
+    ck_assert(lock.renewal_result().status() == status::ok && lock.valid_until() > 0ns);
     for (std::size_t i = 0; i < 3; i++)
-        cluster_kill(cluster, i);
+        cluster_stop(cluster, i);
     real_until(nullptr, failing.load() > 0);
     ck_assert(reasons >= 2 && lock.renewal_result().status() != status::ok);
-    cluster_repair(cluster);
+    cluster_resume_all(cluster);
 }
 
-TEST(end, an_empty_lock_answers)
+TEST(end, an_empty_lock_and_an_empty_client_answer)
 {
     redlock::lock lock;
+    redlock::client client;
+    redlock::mutex mutex(client, key);
     redlock::result result;
     ck_assert(!lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::none);
     refused(lock.extend(1s, result), result, status::invalid);
     refused(lock.downgrade(result), result, status::invalid);
     refused(lock.release(result), result, status::invalid);
     refused(lock.wait_lost(1s, result), result, status::invalid);
-    ck_assert(fails([&] { lock.lost_descriptor(); }).status() == status::invalid);
-    ck_assert(fails([&] { lock.wait_lost(1s); }).status() == status::invalid);
-}
-
-TEST(end, an_empty_client_answers)
-{
-    redlock::client client;
-    redlock::result result;
     ck_assert(!client && client.nodes().empty() && client.metrics().empty() && !client.held_by_me(key));
+    ck_assert_uint_eq(client.statistics().attempts, 0);
     refused(client.acquire(key, 1s, result), result, status::invalid);
     refused(client.ready(1s, result), result, status::invalid);
     refused(client.query(key, result), result, status::invalid);
     refused(client.trust(result), result, status::invalid);
     refused(client.close(result), result, status::invalid);
-    ck_assert_uint_eq(client.statistics().attempts, 0);
-    ck_assert(fails([&] { redlock::cancellation cancellation(client); }).status() == status::invalid);
-    redlock::mutex mutex(client, key);
-    ck_assert(fails([&] { mutex.lock(); }).status() == status::invalid);
+    const std::function<void()> calls[] = {[&] { lock.lost_descriptor(); }, [&] { lock.wait_lost(1s); },
+                                           [&] { redlock::cancellation cancellation(client); }, [&] { mutex.lock(); }};
+    for (const auto &call : calls)
+        ck_assert(fails(call).status() == status::invalid);
 }
 
 TEST(end, a_lock_may_outlive_its_client)
 {
-    redlock::client client = open();
+    redlock::client client = open(), moved = std::move(client);
     std::atomic<int> closed{0};
-    redlock::acquire_options options;
+    redlock::acquire_options options(20s);
     options.on_event = [&](redlock::event, redlock::loss loss, std::chrono::milliseconds) {
         closed += loss == redlock::loss::closed ? 1 : 100;
     };
-    redlock::lock lock = client.acquire(key, options);
-    real_until(nullptr, is_on_every_node(lock));
-    client.close();
-    ck_assert(!client && !lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::closed);
+    redlock::lock lock = moved.acquire(key, options);
+    ck_assert(!client && moved.held_by_me(key)); // NOLINT: a moved-from client is an empty one
+    moved.close();
+    ck_assert(!moved && !lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::closed);
     ck_assert_int_eq(closed, 1);
     ck_assert(real_nothing_left(nullptr));
     ck_assert(lock.wait_lost() == redlock::loss::closed);
     redlock::result result;
     refused(lock.release(result), result, status::invalid);
-    lock = open().acquire(key); // the temporary client is closed at the end of this statement
+    moved = open();
+    lock = moved.acquire(key, 20s);
+    moved = redlock::client(); // closes the former
     ck_assert(lock.loss_reason() == redlock::loss::closed);
-}
-
-// The client, which owns the nodes' names in a result, ends while the exception passes through its scope.
-TEST(end, an_error_may_outlive_its_client)
-{
-    const std::string nodes = std::string(cluster_nodes_string(cluster)) + ",";
-    const redlock::error error = fails([] {
-        const redlock::client client = open();
-        const redlock::lock held = client.acquire(key);
-        redlock::acquire_options again;
-        again.reentry = redlock::reentry::never;
-        static_cast<void>(client.acquire(key, again));
-    });
-    const redlock::result copy = error.result();
-    ck_assert(error.status() == status::held && copy.nodes > 0);
-    for (std::uint32_t i = 0; i < copy.nodes; i++)
-        ck_assert(nodes.find(std::string(copy.node[i].name) + ",") != std::string::npos);
 }
 
 // The callback frees its lock, and with it what it is made of, on the client's own thread. There the client cannot be
@@ -501,33 +435,25 @@ TEST_ROWS(end, a_callback_that_drops_its_lock_does_no_harm, 2)
 
 // --- A client
 
-TEST(client, a_client_is_moved)
-{
-    redlock::client client = open();
-    redlock::lock lock = client.acquire(key);
-    redlock::client moved = std::move(client);
-    ck_assert(moved && !client && moved.held_by_me(key)); // NOLINT: a moved-from client is an empty one
-    moved = open();
-    ck_assert(lock.loss_reason() == redlock::loss::closed && !moved.query(key).locked);
-}
-
 TEST(client, a_client_reports_nodes_statistics_and_metrics)
 {
     const redlock::client client = open();
-    client.acquire(key).release();
+    client.acquire(key, 20s).release();
+    client.inspect(key);
     const auto nodes = client.nodes();
     ck_assert_uint_eq(nodes.size(), cluster_size(cluster));
     ck_assert_str_eq(nodes[0].role, "master");
-    client.inspect(key);
-    ck_assert(std::string(client.nodes()[0].lacking).empty());
+    ck_assert_str_eq(nodes[0].lacking, "");
     ck_assert(client.statistics().released == 1 && client.statistics().locks_held == 0);
     const std::string metrics = client.metrics();
     ck_assert(metrics.size() > 1000 && metrics.back() == '\n' && metrics.find('\0') == std::string::npos);
+    ck_assert(redlock::escape({"a\0\\x41", 6}) == "a\\x00\\x5cx41" && redlock::escape({}).empty());
+    ck_assert(redlock::unescape("a\\x00\\x5cx41") == std::string("a\0\\x41", 6));
 }
 
 TEST(client, an_unreachable_quorum_is_no_quorum)
 {
-    redlock::client client = open_nowhere();
+    const redlock::client client("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"); // no server uses these ports
     redlock::result result;
     refused(client.ready(0ms, result), result, status::no_quorum);
     ck_assert(fails([&] { static_cast<void>(client.query(key)); }).status() == status::no_quorum);
@@ -540,7 +466,7 @@ TEST(credentials, credentials_are_asked_and_logs_are_written)
 {
     struct cluster_node_options node = {};
     node.password = "secret";
-    real_cluster_of(3, node);
+    real_cluster_of(1, node);
     std::atomic<int> asked{0}, lines{0};
     redlock::options options = patient();
     options.guard = true;
@@ -562,12 +488,12 @@ TEST(credentials, credentials_are_asked_and_logs_are_written)
     const redlock::client client(cluster_nodes_string(cluster), options);
     real_until(nullptr, client.trust(*std::make_unique<redlock::result>()));
     const redlock::lock lock = client.acquire(key, 20s);
-    ck_assert(asked >= 4 && lines > 0 && lines < 1000000);
+    ck_assert(asked >= 3 && lines > 0 && lines < 1000000);
 }
 
 // --- As a mutex
 
-TEST(mutex, a_mutex_excludes)
+TEST(mutex, a_mutex_excludes_and_is_not_reentrant)
 {
     const redlock::client client = open();
     redlock::mutex mutex(client, key), other(client, key);
@@ -579,29 +505,18 @@ TEST(mutex, a_mutex_excludes)
         ck_assert(!other.try_lock_for(30ms) && std::chrono::steady_clock::now() - start >= 30ms);
         ck_assert(!other.try_lock_until(std::chrono::system_clock::now() - 1h));
         ck_assert(!std::unique_lock(other, std::chrono::steady_clock::now() + 5ms));
+        ck_assert(!mutex.try_lock());
+        try {
+            mutex.lock();
+            ck_abort_msg("locked twice");
+        } catch (const std::system_error &error) {
+            ck_assert(error.code() == std::errc::resource_deadlock_would_occur);
+        }
+        std::thread([&] { mutex.unlock(); }).join(); // a thread that does not hold it
+        ck_assert(client.held_by_me(key));
     }
     ck_assert(!mutex.held() && real_nothing_left(nullptr));
-    ck_assert(other.try_lock());
-    other.unlock();
     other.unlock(); // unlocking a mutex that is not held has no effect
-}
-
-TEST(mutex, a_mutex_is_not_reentrant)
-{
-    const redlock::client client = open();
-    redlock::mutex mutex(client, key);
-    std::unique_lock guard(mutex);
-    ck_assert(!mutex.try_lock());
-    try {
-        mutex.lock();
-        ck_abort_msg("locked twice");
-    } catch (const std::system_error &error) {
-        ck_assert(error.code() == std::errc::resource_deadlock_would_occur);
-    }
-    std::thread([&] { mutex.unlock(); }).join(); // a thread that does not hold it
-    ck_assert(client.held_by_me(key));
-    guard.unlock();
-    ck_assert(!client.held_by_me(key));
 }
 
 TEST(mutex, threads_share_a_mutex)

@@ -29,7 +29,7 @@ static void ends_with(int actual, int expected)
     ck_assert_uint_lt(result.elapsed_us, REAL_SOON_MS * 1000u);
 }
 
-TEST_ROWS(stopped, every_operation_ends_with_a_stopped_majority, FACES)
+TEST(stopped, every_operation_ends_with_a_stopped_majority)
 {
     size_t stopped = QUORUM + (size_t)_i; /* each majority has its way to call */
     redlock_options options = face_options();
@@ -69,7 +69,7 @@ TEST_ROWS(stopped, every_operation_ends_with_a_stopped_majority, FACES)
 }
 
 /* The restarted server has another run_id, but its old keys. The undo belongs to the node, not to the process. */
-TEST_ROWS(others, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back, FACES)
+TEST(others, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back)
 {
     const struct cluster_node_options persistent[3] = {{.persistent = true}, {0}, {0}};
     real_cluster(3, &(struct cluster_options){.nodes = persistent});

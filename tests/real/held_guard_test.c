@@ -27,33 +27,8 @@ static void read_marker(size_t node, char marker[256])
     ck_assert(cluster_command(cluster, node, marker, 256, "GET", "redlock:marker", NULL));
 }
 
-REAL_CASE(quarantine, real_common_case, begin);
 REAL_CASE(healing, real_bare_case, begin);
 REAL_CASE(others, real_common_case, begin);
-
-/* One client calls redlock_trust(). The others see the trusted marker at their next heartbeat. */
-TEST(quarantine, trust_ends_the_quarantine_for_every_client)
-{
-    options.max_ttl_ms = LONG_MAX_TTL_MS; /* the quarantine lasts far longer than this test, on a busy machine too */
-    struct face *face = held_open(_i, NULL, &options);
-    struct face *other = held_open(_i + 1, NULL, &options);
-    uint64_t before = test_now_ns();
-    held_trust(face);
-    use(face);
-    real_until(other, held_all_usable(other));
-    use(other);
-    ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
-}
-
-static const char *first_of(size_t nodes)
-{
-    static char list[1024];
-    list[0] = '\0';
-    for (size_t i = 0; i < nodes; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? "," : "",
-                 cluster_address(cluster, i));
-    return list;
-}
 
 static bool has_replica(void)
 {
@@ -64,12 +39,12 @@ static bool has_replica(void)
 
 /* A first replica gives the replication history of its master another ID, which the next proof shows: a grant may not
  * count then. But nothing is lost. */
-TEST(quarantine, replica_that_connects_costs_no_quarantine)
+TEST(healing, replica_that_connects_costs_no_quarantine)
 {
     char port[8], reply[256];
     real_cluster(2, NULL);
     options.max_ttl_ms = LONG_MAX_TTL_MS;
-    struct face *face = held_open_trusted(_i, first_of(1), &options);
+    struct face *face = held_open_trusted(_i, cluster_address(cluster, 0), &options);
     snprintf(port, sizeof port, "%u", cluster_port(cluster, 0));
     ck_assert(cluster_command(cluster, 1, reply, sizeof reply, "REPLICAOF", "127.0.0.1", port, NULL));
     real_until(NULL, has_replica());
@@ -203,9 +178,9 @@ TEST(others, the_larger_max_ttl_counts)
     use(scene.face); /* only a warning: their votes count */
 }
 
-static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
+static void assert_unfit(struct face *face, const char *word)
 {
-    for (uint32_t i = 0; i < nodes; i++) {
+    for (uint32_t i = 0; i < HELD_NODES; i++) {
         redlock_node_status status = held_node_status(face, i);
         ck_assert_uint_eq(status.usable, 0);
         ck_assert_msg(strstr(status.objection, word) != NULL, "objection: %s", status.objection);
@@ -219,17 +194,20 @@ static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
 TEST(others, another_deployment_is_refused_until_it_is_trusted)
 {
     char before[256], after[256];
+    options.max_ttl_ms = 2 * MAX_TTL_MS;
     held_begin(&scene, _i, &options);
     held_take(&scene, key);
     read_marker(0, before);
+    options.max_ttl_ms = MAX_TTL_MS;
     options.deployment = "another";
     struct face *other = held_open(_i, NULL, &options);
     ck_assert(has_finding(other, REDLOCK_FINDING_OTHER_DEPLOYMENT));
-    assert_unfit(other, HELD_NODES, "deployment");
+    assert_unfit(other, "deployment");
     read_marker(0, after);
     ck_assert_str_eq(before, after);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
     held_trust(other);
+    ck_assert_int_eq(marked_max_ttl(), MAX_TTL_MS); /* the old deployment's value no longer counts */
     real_until(scene.face, has_finding(scene.face, REDLOCK_FINDING_OTHER_DEPLOYMENT));
     redlock_lock *lock = held_acquire(other, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
     ck_assert_int_eq(redlock_validity_ms(scene.lock), 0);
@@ -237,30 +215,6 @@ TEST(others, another_deployment_is_refused_until_it_is_trusted)
     held_close(other);
     face_release(scene.face, &scene.lock, &result);
     face_close(&scene.face, &result);
-}
-
-static const size_t numbers[][2] = {{3, 5}, {5, 3}};
-
-/* The number of nodes changes while all clients are stopped. redlock_trust() takes the nodes over, so the operator does
- * not have to delete a marker. */
-TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROWS(numbers))
-{
-    options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
-    struct face *face = held_open_trusted(_i, first_of(numbers[_i][0]), &options);
-    use(face);
-    held_close(face);
-    options.max_ttl_ms = LONG_MAX_TTL_MS;
-    face = held_open(_i, first_of(numbers[_i][1]), &options);
-    ck_assert(held_node_status(face, 0).findings & REDLOCK_FINDING_OTHER_DEPLOYMENT);
-    assert_unfit(face, 3, "number of nodes");
-    uint64_t before = test_now_ns();
-    held_trust(face);
-    ck_assert(face_wait_all_ready(face)); /* without a quarantine */
-    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
-        ck_assert_uint_eq(held_node_status(face, i).findings, 0);
-    use(face);
-    ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
-    ck_assert_int_eq(marked_max_ttl(), LONG_MAX_TTL_MS);
 }
 
 /* --- Markers that are none --- */

@@ -3,14 +3,9 @@
 #include "real/clients.h"
 
 #include "support/clock.h"
-#include "support/resp.h"
 #include "support/server_program.h"
-#include "support/sockets.h"
 
 #include <malloc.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum { NODES = HELD_NODES, MS = 1000000, MOST_RUNS = 20 };
 
@@ -107,15 +102,6 @@ static void start_queued(struct waiter *waiter, struct face *face)
 static void forget_waiters(void)
 {
     real_command(NODES, "DEL", QUEUE, ALIVE, FREE, NULL);
-}
-
-static void foreign_set(const char *ttl_ms)
-{
-    char reply[64];
-    for (size_t i = 0; i < cluster_size(cluster); i++) {
-        cluster_command(cluster, i, reply, sizeof reply, "SET", KEY, "somebody", "NX", "PX", ttl_ms, NULL);
-        ck_assert_str_eq(reply, "OK");
-    }
 }
 
 /* --- Locks that are handed over --- */
@@ -596,25 +582,6 @@ TEST(ends, waiter_that_was_not_subscribed_is_not_dropped)
     forget_waiters();
 }
 
-/* The lock expires. So no release drops the dead waiter at the head, but the look of the waiter behind it does. */
-static uint64_t wait_for_an_expiry_behind_a_dead_waiter(int i)
-{
-    struct waiter waiter;
-    struct face *client = open_here();
-    (void)i;
-    uint64_t free = test_now_ns() + 700ull * MS;
-    foreign_set("700");
-    put_dead_waiter("redlock:1");
-    start(&waiter, client);
-    waiter_finish_and_release(&waiter);
-    return time_free(&waiter, free);
-}
-
-TEST(ends, dead_waiter_is_dropped_when_the_lock_has_expired)
-{
-    assert_takes_less(wait_for_an_expiry_behind_a_dead_waiter, _i, 250);
-}
-
 /* After faults the queues may differ, and the first waiters may each lack a majority. Such a first waiter is moved
  * to the tail, although no holder releases anything. An impossible ticket there is removed: the next one would be, too. */
 TEST_ROWS(ends, head_that_leaves_a_lock_free_makes_way_without_a_release, 2)
@@ -635,18 +602,10 @@ TEST_ROWS(ends, head_that_leaves_a_lock_free_makes_way_without_a_release, 2)
 
 /* --- A hostile node --- */
 
-enum { HOSTILE = NODES - 1, AT_ONCE = 1000, MIB = 1 << 20, MOST_MEMORY = 8 * MIB };
+enum { HOSTILE = NODES - 1, MESSAGES = 200000, MOST_MEMORY = 4 << 20 };
 
 /* What it publishes on the waiter's channel, as fast as the connection takes it: hand-overs, wake-ups. */
 static const char *const floods[] = {"Gforged 1 14 rl-test:forged", "0" KEY};
-
-struct flood {
-    pthread_t thread;
-    int line;
-    struct bytes commands;
-    size_t most_memory; /* of this process, while it flooded */
-    _Atomic uint64_t sent;
-};
 
 /* What a sanitizer counts, because it replaces malloc(3). */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
@@ -658,50 +617,25 @@ static size_t memory_in_use(void)
                                                    : info.uordblks + info.hblkhd;
 }
 
-/* Ends when the connection is shut down. */
+struct flood {
+    const char *message;
+    char channel[256];
+    size_t most_memory; /* of this process, while it flooded */
+    _Atomic uint64_t sent;
+    atomic_bool ends;
+};
+
 static void *flood(void *arg)
 {
-    static char replies[4096];
+    static const char script[] = "for _ = 1, 1000 do redis.call('PUBLISH', ARGV[1], ARGV[2]) end return 1000";
     struct flood *flood = arg;
-    struct pollfd ready = {.fd = flood->line, .events = POLLIN | POLLOUT};
-    size_t sent = 0;
-    for (;;) {
+    while (!atomic_load(&flood->ends)) {
         size_t memory = memory_in_use();
         flood->most_memory = memory > flood->most_memory ? memory : flood->most_memory;
-        poll(&ready, 1, 1);
-        if (ready.revents & POLLIN && read(flood->line, replies, sizeof replies) <= 0)
-            return NULL;
-        if (!(ready.revents & POLLOUT))
-            continue;
-        long some = socket_send_some(flood->line, flood->commands.data + sent, flood->commands.length - sent);
-        if (some < 0)
-            return NULL;
-        flood->sent += (uint64_t)some;
-        sent = (sent + (size_t)some) % flood->commands.length;
+        flood->sent +=
+            (uint64_t)cluster_integer(cluster, HOSTILE, "EVAL", script, "0", flood->channel, flood->message, NULL);
     }
-}
-
-static void flood_start(struct flood *flooded, int i)
-{
-    char channel[256];
-    ck_assert(cluster_command(cluster, HOSTILE, channel, sizeof channel, "EVAL",
-                              "return redis.call('PUBSUB', 'CHANNELS', 'redlock:*')[1]", "0", NULL));
-    const struct resp_argument words[] = {resp_argument_of("PUBLISH"), resp_argument_of(channel),
-                                          resp_argument_of(floods[i])};
-    *flooded = (struct flood){
-        .line = socket_connect_to("127.0.0.1", cluster_port(cluster, HOSTILE), test_deadline_ns(REAL_SOON_MS))};
-    ck_assert_int_ge(flooded->line, 0);
-    for (unsigned k = 0; k < AT_ONCE; k++)
-        resp_write_command(&flooded->commands, 3, words);
-    ck_assert_int_eq(pthread_create(&flooded->thread, NULL, flood, flooded), 0);
-}
-
-static void flood_end(struct flood *flooded)
-{
-    shutdown(flooded->line, SHUT_RDWR);
-    pthread_join(flooded->thread, NULL);
-    close(flooded->line);
-    bytes_free(&flooded->commands);
+    return NULL;
 }
 
 /* Returns by how much each of some waits outlasted its time at least: a busy machine delays some of them, a fault all. */
@@ -709,14 +643,17 @@ static uint64_t outlast_beside_a_flood(int i)
 {
     enum { WAIT_MS = 500 };
     double least_ms = WAIT_MS;
-    struct flood flooded;
+    struct flood flooded = {.message = floods[i]};
+    pthread_t thread;
     struct waiter waiter;
     struct face *holder = open_here(), *waiting = open_here();
     redlock_lock *lock = take_it(holder);
     start_queued(&waiter, waiting);
     clients_await_subscribers(1, 1);
     size_t before = memory_in_use();
-    flood_start(&flooded, i);
+    ck_assert(cluster_command(cluster, HOSTILE, flooded.channel, sizeof flooded.channel, "EVAL",
+                              "return redis.call('PUBSUB', 'CHANNELS', 'redlock:*')[1]", "0", NULL));
+    ck_assert_int_eq(pthread_create(&thread, NULL, flood, &flooded), 0);
     release_it(lock);
     waiter_finish_and_release(&waiter);
     lock = take_it(holder);
@@ -728,11 +665,10 @@ static uint64_t outlast_beside_a_flood(int i)
         double late_ms = (double)(test_now_ns() - began) / MS - WAIT_MS - lateness_end_ms();
         real_status(status, REDLOCK_TIMED_OUT, &result);
         least_ms = late_ms < least_ms ? late_ms : least_ms;
-    } while (flooded.sent <= 2 * MOST_MEMORY);
+    } while (flooded.sent < MESSAGES);
     release_it(lock);
-    flood_end(&flooded);
-    printf("flood %d: %llu MiB, memory %zu KiB above the start, waits at least %.1f ms late\n", i,
-           (unsigned long long)flooded.sent / MIB, (flooded.most_memory - before) / 1024, least_ms);
+    atomic_store(&flooded.ends, true);
+    pthread_join(thread, NULL);
     ck_assert(i > 0 || held_statistics(waiting).messages_dropped > 10000); /* they arrive */
     ck_assert_uint_lt(flooded.most_memory, before + MOST_MEMORY);
     return least_ms > 0 ? (uint64_t)(least_ms * MS) : 0;

@@ -84,27 +84,6 @@ TEST(token, every_node_keeps_the_token_for_fence_ttl)
 
 /* --- Clocks --- */
 
-/* Two clients whose clocks are half a second apart acquire in turns, without a pause. Each acquire takes one round
- * trip, except a few: the client with the slow clock learns the other's tokens, or a busy machine pauses longer than
- * usual between two turns. (bench fence measures this.) */
-TEST(clocks, clocks_apart_cost_no_round_trip)
-{
-    enum { TURNS = 200 };
-    struct face *faces[2] = {clients_open(_i), clients_open(_i)};
-    uint64_t before = 0;
-    unsigned rounds = 0;
-    for (int turn = 0; turn < TURNS; turn++) {
-        atomic_store(&ahead_us, turn % 2 ? -500000 : 0);
-        uint64_t token = draw(faces[turn % 2]);
-        rounds += result.attempts;
-        ck_assert_uint_gt(token, before);
-        before = token;
-    }
-    ck_assert_msg(rounds <= TURNS + TURNS / 20, "%u rounds for %d locks", rounds, TURNS);
-    ck_assert_uint_le(before, true_us() + second_us);
-    ck_assert_uint_ge(before, true_us() - 600 * second_us);
-}
-
 /* _i 0: the clock is days ahead of the nodes', 1: behind a record. Once it is set right the client gets tokens again. */
 TEST_ROWS(clocks, a_clock_that_is_days_off_gets_no_token_until_it_is_set_right, 2)
 {

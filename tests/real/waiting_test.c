@@ -296,11 +296,11 @@ enum { TURNS = 4 };
 
 /* Returns false if they came in another order, because a waiter left the lock free for a second. Otherwise such an
  * order is a failure. */
-static bool came_in_turn(const struct waiter *waiters, uint64_t released)
+static bool came_in_turn(const struct waiter *waiters, unsigned count, uint64_t released)
 {
     uint64_t last = waiters[0].got_ns;
     bool in_turn = true;
-    for (unsigned i = 1; i < TURNS; i++) {
+    for (unsigned i = 1; i < count; i++) {
         in_turn = in_turn && waiters[i].got_ns > waiters[i - 1].got_ns;
         last = waiters[i].got_ns > last ? waiters[i].got_ns : last;
     }
@@ -335,7 +335,7 @@ static bool wait_in_turn(bool near_1970)
     }
     uint64_t released = release_it(lock);
     waiters_finish_and_release(waiters, TURNS);
-    return came_in_turn(waiters, released);
+    return came_in_turn(waiters, TURNS, released);
 }
 
 /* _i 0: a clock is years ahead. */
@@ -438,104 +438,51 @@ TEST(turns, free_lock_is_left_to_waiters_by_what_waits)
 
 /* --- Holders that acquire the lock again at once --- */
 
-enum { RIVALS = 3, TERMS_MOST = 30 };
-
-/* The hold of more than a second is longer than a client remembers that others wait. Readers are the rivals with odd
- * numbers. */
-static const struct rotation {
-    const char *name;
-    redlock_acquire_options how;
-    unsigned hold_ms, terms;
-    bool readers;
-} rotations[] = {
-    {.name = "plain", .hold_ms = 2, .terms = 30},
-    {.name = "plain, held for long", .hold_ms = 1200, .terms = 6},
-    {.name = "fenced", .how = {.fence = 1}, .hold_ms = 2, .terms = 30},
-    {.name = "two permits", .how = {.permits = 2}, .hold_ms = 5, .terms = 30},
-    {.name = "readers and writers", .hold_ms = 5, .terms = 30, .readers = true},
+/* The hold of more than a second is longer than a client remembers that others wait. */
+static const struct {
+    redlock_acquire_options holder, other;
+    unsigned hold_ms;
+} again[] = {
+    {.hold_ms = 1200},
+    {{.fence = 1}, {.fence = 1}, .hold_ms = 0},
+    {{.permits = 1}, {.permits = 1}, .hold_ms = 0},
+    {{.shared = 1}, {.shared = 0}, .hold_ms = 0},
 };
 
-static struct rotating {
-    const struct rotation *how;
-    atomic_uint begun; /* terms */
-    unsigned holder[TERMS_MOST];
-} rotating;
-
-struct rival {
-    pthread_t thread;
-    unsigned number;
-    redlock_client *client;
-    int status; /* of the first call that failed */
-};
-
-static void *take_terms(void *arg)
+static redlock_acquire_options complete(redlock_acquire_options options)
 {
-    struct rival *rival = arg;
-    redlock_acquire_options options = rotating.how->how;
-    struct timespec hold = test_timespec((uint64_t)rotating.how->hold_ms * MS);
     options.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
     options.wait_ms = REDLOCK_FOREVER;
-    options.shared = rotating.how->readers && rival->number % 2;
-    while (rival->status == REDLOCK_OK && atomic_load(&rotating.begun) < rotating.how->terms) {
-        redlock_lock *lock;
-        rival->status = redlock_acquire(rival->client, KEY, &options, &lock, NULL);
-        if (rival->status != REDLOCK_OK)
-            break;
-        unsigned term = atomic_fetch_add(&rotating.begun, 1);
-        if (term < rotating.how->terms)
-            rotating.holder[term] = rival->number;
-        nanosleep(&hold, NULL);
-        rival->status = redlock_release(&lock, NULL, NULL);
-    }
-    return NULL;
+    return options;
 }
 
-/* The most terms of others between two of one rival, or before its first. */
-static unsigned longest_gap(void)
+/* The holder has waited for the lock itself, and the other client waits meanwhile. */
+static bool release_and_acquire_again(int row, struct face *first, struct face *second)
 {
-    unsigned longest = 0, last[RIVALS] = {0};
-    for (unsigned term = 0; term < rotating.how->terms; term++) {
-        unsigned holder = rotating.holder[term], gap = term - last[holder];
-        longest = gap > longest ? gap : longest;
-        last[holder] = term;
-    }
-    for (unsigned i = 0; i < RIVALS; i++)
-        longest = rotating.how->terms - last[i] > longest ? rotating.how->terms - last[i] : longest;
-    return longest;
+    const redlock_acquire_options how = complete(again[row].holder), others = complete(again[row].other);
+    struct waiter holder, waiters[2];
+    redlock_lock *lock = held_acquire(second, KEY, &others);
+    waiter_start(&holder, first, KEY, how);
+    clients_await_waiters(NULL, KEY, 1);
+    held_release(second, &lock);
+    waiter_finish(&holder);
+    waiter_start(&waiters[0], second, KEY, others);
+    clients_await_waiters(NULL, KEY, 1);
+    face_idle(first, again[row].hold_ms);
+    uint64_t released = test_now_ns();
+    waiter_release(&holder);
+    waiter_start(&waiters[1], first, KEY, how);
+    waiters_finish_and_release(waiters, 2);
+    return came_in_turn(waiters, 2, released);
 }
 
-/* All of them wait when the first holder releases the lock. Returns the longest gap. */
-static uint64_t rotate(int i)
+TEST_ROWS(turns, holder_that_acquires_again_at_once_comes_behind_a_waiter, ROWS(again))
 {
-    struct rival rivals[RIVALS];
-    struct waiter first;
-    rotating.how = &rotations[i];
-    atomic_store(&rotating.begun, 0);
-    redlock_acquire_options how = rotating.how->how;
-    how.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
-    how.wait_ms = REAL_SOON_MS;
-    waiter_start(&first, open_here(), KEY, how);
-    waiter_finish(&first);
-    for (unsigned rival = 0; rival < RIVALS; rival++) {
-        rivals[rival] = (struct rival){.number = rival, .client = face_client(open_here())};
-        ck_assert_int_eq(pthread_create(&rivals[rival].thread, NULL, take_terms, &rivals[rival]), 0);
-        if (!how.permits) /* there is a second permit, and no queue */
-            await_queued(rival + 1);
-    }
-    waiter_release(&first);
-    for (unsigned rival = 0; rival < RIVALS; rival++) {
-        pthread_join(rivals[rival].thread, NULL);
-        ck_assert_msg(rivals[rival].status == REDLOCK_OK, "%s", redlock_status_name(rivals[rival].status));
-    }
-    return longest_gap();
-}
-
-/* On a busy machine a rival may miss some of its turns. */
-TEST_LONG_ROWS(turns, holders_that_acquire_again_at_once_rotate, ROWS(rotations))
-{
-    unsigned most = rotations[_i].terms / 3 > RIVALS ? rotations[_i].terms / 3 : RIVALS + 1;
-    uint64_t gap = least_of_some(rotate, _i, most + 1);
-    ck_assert_msg(gap <= most, "%s: one waited for %u terms of the others", rotations[_i].name, (unsigned)gap);
+    struct face *first = open_here(), *second = open_here();
+    bool in_turn = false;
+    for (int run = 0; run < MOST_RUNS && !in_turn; run++)
+        in_turn = release_and_acquire_again(_i, first, second);
+    ck_assert(in_turn);
 }
 
 /* --- Entries that stay --- */

@@ -235,8 +235,11 @@ TEST(turns, release_wakes_where_a_script_may_not_call_info)
     real_command(NODES, "ACL", "SETUSER", "holder", "-info", NULL);
     release_it(lock);
     ck_assert(!is_handed_over(&waiter, offer));
+    unsigned published = 0;
     for (size_t i = 0; i < NODES; i++)
-        ck_assert_int_ge(real_calls(i, "publish"), 1);
+        published += real_calls(i, "publish") >= 1;
+    ck_assert_uint_ge(published,
+                      HELD_QUORUM); /* on a late node the waiter may have left the queue before the release */
     release_it(waiter.lock);
 }
 
@@ -438,12 +441,13 @@ TEST(turns, free_lock_is_left_to_waiters_by_what_waits)
 
 /* --- Holders that acquire the lock again at once --- */
 
-/* The hold of more than a second is longer than a client remembers that others wait. */
+/* The hold of more than a second is longer than a client remembers that others wait, and than an offer to be handed the lock
+ * counts. */
 static const struct {
     redlock_acquire_options holder, other;
     unsigned hold_ms;
 } again[] = {
-    {.hold_ms = 1200},
+    {.hold_ms = 1500},
     {{.fence = 1}, {.fence = 1}, .hold_ms = 0},
     {{.permits = 1}, {.permits = 1}, .hold_ms = 0},
     {{.shared = 1}, {.shared = 0}, .hold_ms = 0},

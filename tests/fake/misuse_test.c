@@ -483,7 +483,7 @@ TEST(thread_and_process, a_child_that_was_forked_in_an_event_on_the_clients_thre
 {
     redlock_lock *other = NULL;
     const redlock_acquire_options *options =
-        SCENE_WITH(.event = fork_in_event, .notify_before_ms = 4999, .ttl_ms = 5000);
+        SCENE_WITH(.event = fork_in_event, .notify_before_ms = 59999, .ttl_ms = 60000);
     events_seen = 0;
     forked = 0;
     waits_for_child = false;

@@ -85,21 +85,19 @@ static const struct {
     {"stock", "struct_size is 1073741824", &(const redlock_acquire_options){.struct_size = 1u << 30}},
 };
 
-/* In each way to call. */
-TEST_ROWS(arguments, bad_argument_is_refused_in_words, ROWS(bad) * WAYS)
+TEST_ROWS(arguments, bad_argument_is_refused_in_words, WAYS)
 {
-    int row = _i / WAYS, way = _i % WAYS;
-    redlock_lock *lock = NULL;
-    (way == ATTACHED ? scene_attach : scene_connect)();
-    if (way == BLOCKING)
-        answer.result.status =
-            redlock_acquire(scene.client, bad[row].resource, bad[row].options, &lock, &answer.result);
-    else
-        scene_acquire(&answer, bad[row].resource, bad[row].options);
-    ck_assert_answer(&answer, REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, bad[row].words);
-    ck_assert(!lock && !answer.lock);
-    ck_assert_uint_eq(answer.result.attempts, 0);
+    (_i == ATTACHED ? scene_attach : scene_connect)();
+    for (unsigned row = 0; row < ROWS(bad); row++) {
+        call_begin();
+        call.resource = bad[row].resource;
+        if (bad[row].options)
+            call.acquire = *bad[row].options;
+        ck_assert_status(call_run(CALL_ACQUIRE, (enum way)_i), REDLOCK_INVALID);
+        ck_assert_has(call.answer.result.text, bad[row].words);
+        ck_assert(!call.got && !call.answer.lock);
+        ck_assert_uint_eq(call.answer.result.attempts, 0);
+    }
     ck_assert_uint_eq(scene_count_all(SENT_SET), 0);
 }
 

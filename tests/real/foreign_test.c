@@ -117,12 +117,14 @@ TEST(holders, waiter_finds_a_foreign_lock_free_before_its_deadline)
 
 /* --- Rivals --- */
 
-enum { RIVALS_MOST = 8, RETRY_MS = 5, CONTEST_MS = 4000, TURNS = 40 };
+enum { RIVALS_MOST = 8, RETRY_MS = 5 };
 
 /* Clients of another library beside ours. Each side pauses between a release and its next acquire; a foreign client
  * that is refused retries after 5 ms. */
 static const struct contest {
     const char *name;
+    unsigned
+        length_ms; /* longer than a wait of ours may take, and for so many turns that the share is no matter of luck */
     unsigned foreign, ours, hold_ms, their_pause_ms, our_pause_ms;
     bool hexadecimal; /* the foreign tokens look like ours */
     /* What must be had in one of a few contests: */
@@ -130,18 +132,12 @@ static const struct contest {
     unsigned their_number; /* of turns, all together */
     unsigned longest_ms;   /* of our waits */
 } contests[] = {
-    {"foreign clients that pause", 4, 4, 2, RETRY_MS, RETRY_MS, false, 33, 4, 1000},
-    {"foreign clients with tokens like ours", 4, 4, 2, RETRY_MS, RETRY_MS, true, 15, 4, 4000},
-    {"one foreign client beside ours without pauses", 1, 4, 0, RETRY_MS, 0, false, 50, 4, 1000},
-    {"one foreign client beside ours that hold for 50 ms", 1, 2, 50, RETRY_MS, 0, false, 50, 1, 1000},
-    {"foreign clients without pauses that hold for 100 ms", 4, 2, 100, 0, 0, false, 9, 4, 4000},
+    {"foreign clients that pause", 2000, 4, 4, 2, RETRY_MS, RETRY_MS, false, 33, 4, 1000},
+    {"foreign clients with tokens like ours", 4000, 4, 4, 2, RETRY_MS, RETRY_MS, true, 15, 4, 4000},
+    {"one foreign client beside ours without pauses", 2000, 1, 4, 0, RETRY_MS, 0, false, 50, 4, 1000},
+    {"one foreign client beside ours that hold for 50 ms", 4000, 1, 2, 50, RETRY_MS, 0, false, 50, 1, 1000},
+    {"foreign clients without pauses that hold for 100 ms", 4000, 4, 2, 100, 0, 0, false, 9, 4, 4000},
 };
-
-/* Long enough for as many turns that the share is no matter of luck. */
-static unsigned length_ms(const struct contest *contest)
-{
-    return TURNS * contest->hold_ms > CONTEST_MS ? TURNS * contest->hold_ms : CONTEST_MS;
-}
 
 static atomic_bool over;
 static atomic_int inside, overlaps;
@@ -163,7 +159,7 @@ static bool get(struct rival *rival)
         return foreigner_try(&rival->foreigner);
     uint64_t began = test_now_ns();
     int status =
-        redlock_acquire(rival->client, KEY, REDLOCK_WAIT_MS(2 * length_ms(rival->contest)), &rival->lock, NULL);
+        redlock_acquire(rival->client, KEY, REDLOCK_WAIT_MS(2 * rival->contest->length_ms), &rival->lock, NULL);
     uint64_t took = test_now_ns() - began;
     rival->longest_ns = took > rival->longest_ns ? took : rival->longest_ns;
     rival->failed = rival->failed || (status != REDLOCK_OK && status != REDLOCK_TIMED_OUT);
@@ -205,7 +201,7 @@ static bool hold_contest(const struct contest *contest, struct rival *rivals)
         rivals[i].longest_ns = 0;
         ck_assert_int_eq(pthread_create(&rivals[i].thread, NULL, compete, &rivals[i]), 0);
     }
-    sleep_ms(length_ms(contest));
+    sleep_ms(contest->length_ms);
     atomic_store(&over, true);
     for (unsigned i = 0; i < contest->foreign + contest->ours; i++) {
         const struct rival *rival = &rivals[i];

@@ -132,45 +132,6 @@ TEST_ROWS(steps, server_is_named_with_its_own_version, ROWS(servers))
     scene_lock_and_release("stock");
 }
 
-/* On an old server the scripts fail with an error that does not name the cause. */
-TEST_ROWS(steps, old_server_is_refused_by_name_and_version, 2)
-{
-    static const char failure[] =
-        "-ERR Error running script (call to f_62491a): @user_script:36: @user_script: 36: Write "
-        "commands not allowed after non deterministic commands.\r\n";
-    static const char text[] = "redis 4.0.14 is too old: redlock needs Redis 5.0 or later, or Valkey";
-    scene.options.guard = (uint32_t)_i;
-    scene.options.max_ttl_ms = scene.options.ttl_ms;
-    fake_server_set_info(scene.node[0], "redis_version", "4.0.14");
-    fake_server_refuse(scene.node[0], "EVAL", 0, failure);
-    fake_server_refuse(scene.node[0], "EVALSHA", 0, failure);
-    scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
-    ck_assert_str_eq(answer.result.node[0].text, text);
-    ck_assert_str_eq(status_of_node_0().objection, text);
-    ck_assert_uint_ne(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
-    scene_until(fake_server_count(scene.node[0], "TIME") > 0);
-    ck_assert_str_eq(status_of_node_0().state, "ready");
-    ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* the client does not reconnect */
-}
-
-static const char *const modes[] = {"redis_mode", "server_mode", "redict_mode"}; /* also of Valkey 9, and of Redict */
-
-/* A Sentinel knows no SELECT, and refuses a password. */
-TEST_ROWS(steps, sentinel_is_recognised, ROWS(modes))
-{
-    scene.options.database = 3;
-    scene.options.password = SCENE_SECRET;
-    fake_server_refuse(scene.node[0], "SELECT", 0, "-ERR unknown command 'SELECT', with args beginning with: '3' \r\n");
-    fake_server_refuse(scene.node[0], "AUTH", 0,
-                       "-ERR AUTH <password> called without any password configured for the default user.\r\n");
-    fake_server_set_info(scene.node[0], "redis_mode", "");
-    fake_server_set_info(scene.node[0], modes[_i], "sentinel");
-    scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
-    ck_assert_has(answer.result.node[0].text, "it is a Sentinel");
-}
-
 /* In cluster mode: the prefix and the marker key, and whether they put all keys of a lock into one slot. The rows of
  * tests/parts/node_test.c are about the tags. */
 static const struct {
@@ -264,23 +225,8 @@ TEST_ROWS(auth, a_node_gets_its_own_user_and_password, ROWS(logins))
     scene_lock_and_release("stock");
 }
 
+/* Also if it had none. */
 TEST(auth, credentials_callback_is_called_at_each_connect)
-{
-    use_vault("lock", SCENE_SECRET);
-    fake_server_set_password(scene.node[0], "lock", SCENE_SECRET);
-    scene_attach();
-    ck_assert_uint_eq(vault.asked, 1);
-    ck_assert_str_eq(vault.node, fake_server_address(scene.node[0]));
-    fake_server_set_password(scene.node[0], "lock", SCENE_SECRET "2");
-    vault.password = SCENE_SECRET "2";
-    fake_server_drop(scene.node[0], FAKE_CLOSE);
-    scene_wait_for_accepted(0, 2);
-    scene_wait_for_ready();
-    ck_assert_uint_eq(vault.asked, 2);
-    scene_lock_and_release("stock");
-}
-
-TEST(auth, callback_without_credentials_is_called_again)
 {
     use_vault("lock", SCENE_SECRET);
     vault.empty = 2;
@@ -288,8 +234,16 @@ TEST(auth, callback_without_credentials_is_called_again)
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_str_eq(answer.result.node[0].text, "the credentials callback returned an error");
+    scene_wait_for_ready();
+    unsigned asked = vault.asked;
+    ck_assert_uint_ge(asked, 3);
+    ck_assert_str_eq(vault.node, fake_server_address(scene.node[0]));
+    fake_server_set_password(scene.node[0], "lock", SCENE_SECRET "2");
+    vault.password = SCENE_SECRET "2";
+    fake_server_drop(scene.node[0], FAKE_CLOSE);
+    scene_until(vault.asked > asked);
+    scene_wait_for_ready();
     scene_lock_and_release("stock");
-    ck_assert_uint_ge(vault.asked, 3);
 }
 
 #define TURNED_AWAY(error)                                                                                             \
@@ -520,42 +474,63 @@ TEST_ROWS(three_nodes, node_may_refuse_these_steps, 7)
     scene_lock_and_release("stock");
 }
 
-/* What a node answers instead of a fact that the guard needs. argument NULL: to each INFO. */
+#define UNDETERMINED                                                                                                   \
+    "-ERR Error running script (call to f_62491a): @user_script:36: @user_script: 36: Write commands not allowed "     \
+    "after non deterministic commands.\r\n"
+#define TOO_OLD   "redis 4.0.14 is too old: redlock needs Redis 5.0 or later, or Valkey"
+#define NO_RIGHT  "may not run a command"
+#define NO_SELECT "-ERR unknown command 'SELECT', with args beginning with: '3' \r\n"
+
+/* A server that redlock does not work with, though its own replies do not say so: an old one, where the scripts fail, and
+ * a Sentinel, which knows no SELECT and refuses a password. Or a node that hides a fact from the guard. Its field of INFO,
+ * and its reply to a command (argument NULL: with any argument; reply NULL: 1 MiB of zeros). */
 static const struct {
+    const char *field, *value;
     const char *command, *argument, *reply;
-    unsigned finding;
+    unsigned guard, finding;
     const char *text;
-} unreadable[] = {
-    {"INFO", "server", "$22\r\nredis_version:7.0.15\r\n\r\n", REDLOCK_FINDING_HIDDEN, "run_id"},
-    {"INFO", "replication", "$0\r\n\r\n", REDLOCK_FINDING_HIDDEN, "role"},
-    {"INFO", NULL, "$0\r\n\r\n", REDLOCK_FINDING_HIDDEN, "run_id"},
-    {"INFO", NULL, "*0\r\n", REDLOCK_FINDING_HIDDEN, "run_id"},
-    {"INFO", NULL, "-ERR INFO is disabled\r\n", REDLOCK_FINDING_HIDDEN, "run_id"},
-    {"INFO", NULL, FAKE_NOPERM, REDLOCK_FINDING_NOT_PERMITTED, "may not run a command"},
-    {"INFO", "memory", FAKE_NOPERM, REDLOCK_FINDING_NOT_PERMITTED, "may not run a command"},
-    {"TIME", NULL, FAKE_NOPERM, REDLOCK_FINDING_NOT_PERMITTED, "may not run a command"},
-    {"TIME", NULL, "-ERR TIME is disabled\r\n", REDLOCK_FINDING_HIDDEN, "TIME"},
-    {"TIME", NULL, "*2\r\n$1\r\nx\r\n$1\r\n0\r\n", REDLOCK_FINDING_HIDDEN, "TIME"},
-    {"INFO", NULL, NULL, REDLOCK_FINDING_HIDDEN, "run_id"}, /* 1 MiB */
-    {"EVAL", NULL, "-ERR unknown command 'EVAL'\r\n", REDLOCK_FINDING_NOT_PERMITTED, "may not run a command"},
+} unfit[] = {
+    {"redis_version", "4.0.14", "EVAL", NULL, UNDETERMINED, 1, REDLOCK_FINDING_TOO_OLD, TOO_OLD},
+    {"redis_version", "4.0.14", "EVALSHA", NULL, UNDETERMINED, 0, REDLOCK_FINDING_TOO_OLD, TOO_OLD},
+    {"redis_mode", "sentinel", "SELECT", NULL, NO_SELECT, 0, 0, "it is a Sentinel"},
+    {"server_mode", "sentinel", "AUTH", NULL, "-ERR AUTH <password> called without any password configured\r\n", 0, 0,
+     "it is a Sentinel"}, /* Valkey 9 */
+    {"redict_mode", "sentinel", "SELECT", NULL, NO_SELECT, 0, 0, "it is a Sentinel"},
+    {"role", "master", "INFO", "server", "$22\r\nredis_version:7.0.15\r\n\r\n", 1, REDLOCK_FINDING_HIDDEN, "run_id"},
+    {"role", "master", "INFO", "replication", "$0\r\n\r\n", 1, REDLOCK_FINDING_HIDDEN, "role"},
+    {"role", "master", "INFO", NULL, "*0\r\n", 1, REDLOCK_FINDING_HIDDEN, "run_id"},
+    {"role", "master", "INFO", NULL, "-ERR INFO is disabled\r\n", 1, REDLOCK_FINDING_HIDDEN, "run_id"},
+    {"role", "master", "INFO", NULL, FAKE_NOPERM, 1, REDLOCK_FINDING_NOT_PERMITTED, NO_RIGHT},
+    {"role", "master", "INFO", "memory", FAKE_NOPERM, 1, REDLOCK_FINDING_NOT_PERMITTED, NO_RIGHT},
+    {"role", "master", "TIME", NULL, FAKE_NOPERM, 1, REDLOCK_FINDING_NOT_PERMITTED, NO_RIGHT},
+    {"role", "master", "TIME", NULL, "-ERR TIME is disabled\r\n", 1, REDLOCK_FINDING_HIDDEN, "TIME"},
+    {"role", "master", "TIME", NULL, "*2\r\n$1\r\nx\r\n$1\r\n0\r\n", 1, REDLOCK_FINDING_HIDDEN, "TIME"},
+    {"role", "master", "INFO", NULL, NULL, 1, REDLOCK_FINDING_HIDDEN, "run_id"},
+    {"role", "master", "EVAL", NULL, "-ERR unknown command 'EVAL'\r\n", 1, REDLOCK_FINDING_NOT_PERMITTED, NO_RIGHT},
 };
 
-TEST_ROWS(steps, node_that_hides_a_fact_from_the_guard_has_no_vote, ROWS(unreadable))
+TEST_ROWS(steps, node_that_is_unfit_is_named_and_has_no_vote, ROWS(unfit))
 {
     enum { SIZE = 1024 * 1024 };
     char *long_reply = fixture_text("$%d\r\n%0*d\r\n", SIZE, SIZE, 0);
-    scene.options.guard = 1;
+    const char *reply = unfit[_i].reply ? unfit[_i].reply : long_reply;
+    scene.options.guard = unfit[_i].guard;
     scene.options.max_ttl_ms = scene.options.ttl_ms;
-    fake_server_add_rule(scene.node[0],
-                         &(struct fake_rule){.command = unreadable[_i].command,
-                                             .argument = unreadable[_i].argument,
-                                             .skip = true,
-                                             .reply = unreadable[_i].reply ? unreadable[_i].reply : long_reply});
+    scene.options.database = strcmp(unfit[_i].command, "SELECT") == 0 ? 3 : 0;
+    scene.options.password = strcmp(unfit[_i].command, "AUTH") == 0 ? SCENE_SECRET : NULL;
+    if (strstr(unfit[_i].field, "_mode"))
+        fake_server_set_info(scene.node[0], "redis_mode", "");
+    fake_server_set_info(scene.node[0], unfit[_i].field, unfit[_i].value);
+    fake_server_add_rule(
+        scene.node[0], &(struct fake_rule){
+                           .command = unfit[_i].command, .argument = unfit[_i].argument, .skip = true, .reply = reply});
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
-    ck_assert_has(answer.result.node[0].text, unreadable[_i].text);
-    ck_assert_uint_eq(status_of_node_0().findings & (REDLOCK_FINDING_HIDDEN | REDLOCK_FINDING_NOT_PERMITTED),
-                      unreadable[_i].finding);
+    ck_assert_has(answer.result.node[0].text, unfit[_i].text);
+    redlock_node_status status = status_of_node_0();
+    ck_assert_uint_eq(status.findings &
+                          (REDLOCK_FINDING_HIDDEN | REDLOCK_FINDING_NOT_PERMITTED | REDLOCK_FINDING_TOO_OLD),
+                      unfit[_i].finding);
     ck_assert_uint_eq(scene_count(0, SENT_SET), 0);
     free(long_reply);
 }

@@ -161,9 +161,9 @@ TEST_ROWS(release, release_that_met_a_passing_error_is_repeated, ROWS(refusals))
 
 TEST_ROWS(release, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, ROWS(refusals))
 {
-    scene.options.ttl_ms = 300;
-    scene.options.renewal_percent = 0;
+    scene.keys_may_stay = true; /* the key itself has a longer ttl */
     hold_lock();
+    lock->lease->ttl_ms = 300;
     quorum_time held = rl_now();
     scene_refuse(0, 1, "EVALSHA", 0, refusals[_i].error);
     scene_start_release(&answer, &lock);
@@ -179,10 +179,12 @@ enum { EXTENDED_IN_VAIN, ADOPTED, BY_TOKEN };
 /* The key's ttl may be that of an extension that failed, or that another process has set: any up to max_ttl. */
 TEST_ROWS(release, an_undo_is_repeated_for_as_long_as_the_key_may_exist, BY_TOKEN + 1)
 {
-    scene.options.ttl_ms = _i == EXTENDED_IN_VAIN ? 2000 : 300;
+    scene.options.max_ttl_ms = 60000;
+    scene.options.ttl_ms = _i == BY_TOKEN ? 300 : 20000;
     scene.options.renewal_percent = 0;
     if (_i == EXTENDED_IN_VAIN) {
         hold_lock();
+        lock->lease->ttl_ms = 300;
         scene_refuse(1, 4, "EVALSHA", 1, FAKE_BUSY);
         ck_assert_status(extend(60000), REDLOCK_NO_QUORUM);
     } else {
@@ -192,6 +194,7 @@ TEST_ROWS(release, an_undo_is_repeated_for_as_long_as_the_key_may_exist, BY_TOKE
     if (_i == ADOPTED) {
         ck_assert_status(scene_wait(scene_start_adopt(&answer, "stock", NULL, SCENE_OTHER)), REDLOCK_OK);
         lock = answer.lock;
+        ck_assert_uint_eq(lock->lease->ttl_ms, 60000);
     }
     scene_refuse(0, 1, "EVALSHA", 0, FAKE_BUSY);
     if (_i == BY_TOKEN)
@@ -199,7 +202,7 @@ TEST_ROWS(release, an_undo_is_repeated_for_as_long_as_the_key_may_exist, BY_TOKE
     else
         scene_start_release(&answer, &lock);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    quorum_time end = rl_now() + (scene.options.ttl_ms + 200) * QUORUM_MILLISECOND;
+    quorum_time end = rl_now() + 500 * QUORUM_MILLISECOND;
     scene_until(scene_owed_undos() == 0 || rl_now() > end);
     scene_calm(0, 1);
     scene_until(scene_owed_undos() == 0);
@@ -272,10 +275,11 @@ TEST_ROWS(release, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next
 /* The key has expired by then, so no confirmation is needed. */
 TEST(release, a_release_waits_no_longer_than_the_key_lives)
 {
-    scene.options.ttl_ms = 1000;
-    scene.options.renewal_percent = 0;
     release_while_a_majority_hangs();
     scene_time_out(0, 3);
+    struct rl_timer *timer = &scene.client->operations.first->timer;
+    ck_assert(timer->set && timer->due <= rl_now() + 61 * QUORUM_SECOND);
+    rl_timer_set(&scene.client->core.timers, timer, rl_now()); /* as if it had been a minute */
     ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.timed_out, 3);
 }

@@ -10,20 +10,11 @@
 
 static struct test_allocator *allocator;
 
-/* How allocations fail in one run. */
-enum mode {
-    MODE_ONCE, /* only the k-th */
-    MODE_LONG, /* the k-th and all later ones until the client is closed: memory is short for a while */
-    MODES
-};
-
-static void begin_life(enum mode mode, size_t k)
+/* The k-th allocation fails, and all later ones if memory is short until the client is closed; 0: none. */
+static void begin_life(bool lasts, size_t k)
 {
     allocator = scene_count_memory();
-    if (mode == MODE_ONCE)
-        test_allocator_fail_at(allocator, k);
-    else
-        test_allocator_fail_from(allocator, k);
+    (lasts ? test_allocator_fail_from : test_allocator_fail_at)(allocator, k);
 }
 
 static void assert_no_leak(size_t k)
@@ -143,9 +134,9 @@ static int create(bool own_thread)
     return status;
 }
 
-static bool live(bool own_thread, enum mode mode, size_t k)
+static bool live(bool own_thread, bool lasts, size_t k)
 {
-    begin_life(mode, k);
+    begin_life(lasts, k);
     scene_hold_on(0, 2, "held");
     int status = create(own_thread);
     assert_fine("create", status, REDLOCK_OK);
@@ -164,12 +155,12 @@ TEST_CASE_WITHIN(every_allocation, scene_three_nodes, scene_end, 2 * SCENE_TIMEO
 
 /* Behind the first failure of the other kinds of run, and on the client's own thread, the paths are mostly those of the
  * first kind: these take every third allocation. In one process, where valgrind runs it, the four kinds take turns. */
-TEST_LONG_ROWS(every_allocation, every_allocation_on_each_thread, 2 * MODES)
+TEST_LONG_ROWS(every_allocation, every_allocation_on_each_thread, 4)
 {
     size_t k = 1, kind = (size_t)_i, step = kind == 0 || tests_share_a_process() ? 1 : 3;
-    while (!live(kind / MODES, (enum mode)(kind % MODES), k)) {
+    while (!live(kind & 2, kind & 1, k)) {
         k += step;
-        kind = tests_share_a_process() ? k % (2 * MODES) : kind;
+        kind = tests_share_a_process() ? k % 4 : kind;
     }
     ck_assert_uint_gt(k, 10); /* so allocations did fail */
 }
@@ -262,7 +253,7 @@ TEST_CASE_WITHIN(live_client, scene_three_nodes, scene_end, SCENE_TIMEOUT_S);
 TEST_ROWS(live_client, memory_and_descriptors_do_not_grow_with_the_names_that_a_client_has_seen,
           ROWS(locks_by) + ROWS(works))
 {
-    begin_life(MODE_ONCE, 0);
+    begin_life(false, 0);
     scene.options.renewal_percent = 0;
     scene_attach();
     use_names(_i, 0, SEEN);
@@ -315,7 +306,7 @@ static redlock_lock *locks[MANY];
 
 static void hold_many(const redlock_acquire_options *options)
 {
-    begin_life(MODE_ONCE, 0);
+    begin_life(false, 0);
     scene_attach();
     for (unsigned i = 0; i < MANY; i++) {
         ck_assert_status(scene_acquire(&answer, scene_name(i), options), REDLOCK_OK);

@@ -99,18 +99,18 @@ static struct rl_queue *queue_for_stock(void)
     return rl_queue_find(&scene.client->locks, &names, options.shared);
 }
 
-/* Between attempts and polls: the first nodes have replied to the last poll, and will notify the waiter. */
-static bool rests(unsigned callers)
+static bool rests(void)
 {
     const struct rl_queue *queue = queue_for_stock();
     const struct quorum_waiting *rules = queue ? &queue->rules : NULL;
-    quorum_nodes nodes = quorum_node(callers) - 1;
-    return rules && (rules->heard & rules->enqueued & nodes) == nodes && !rules->looking && !rules->trying;
+    quorum_nodes all = quorum_all(scene.nodes);
+    return rules && (rules->heard & rules->enqueued & all) == all && !rules->looking && !rules->trying;
 }
 
+/* Between attempts and polls: the nodes have replied to the last poll, and will notify the waiter. */
 static void rest_until_notified(void)
 {
-    scene_until(rests(scene.nodes));
+    scene_until(rests());
 }
 
 /* Two nodes refuse the attempt that the other three grant, and their replies come after the lock is won. With a fencing

@@ -38,6 +38,12 @@ status status_of(const net_error &failure)
     return found;
 }
 
+void stop_majority()
+{
+    for (unsigned i = 0; i < 3; i++)
+        cluster_stop(cluster, i);
+}
+
 } // namespace
 
 REAL_CASE(asio, real_shared_case, nullptr);
@@ -93,7 +99,6 @@ TEST(asio, failures_are_error_codes)
     });
     client.async_close(-1ms, note);
     context.run();
-    ck_assert_uint_eq(seen.size(), 9);
     ck_assert(seen == std::vector<status>(9, status::invalid));
     real_command(cluster_size(cluster), "SET", key, "other", nullptr);
     detailed.details = &details;
@@ -110,7 +115,7 @@ TEST(asio, failures_are_error_codes)
 
 TEST(asio, futures_and_many_threads)
 {
-    constexpr int threads = 4, each = 25;
+    constexpr int threads = 4, each = 5;
     asio::io_context context;
     auto guard = asio::make_work_guard(context);
     redlock::async_client client = open_client(context);
@@ -162,30 +167,22 @@ TEST(asio, events_run_on_the_context)
 // A lock that goes out of scope blocks no thread of the context, here while a majority of the nodes is stopped.
 TEST(asio, a_destructor_does_not_wait)
 {
-    for (const bool has_events : {false, true}) {
-        asio::io_context context;
-        redlock::async_client client = open_client(context);
-        redlock::acquire_options options = 5s;
-        if (has_events)
-            options.on_event = [](redlock::event, redlock::loss, std::chrono::milliseconds) {};
-        const std::string name = std::string(key) + (has_events ? "/events" : "");
-        bool is_dropped = false;
-        client.async_acquire(name, options, [&](net_error failure, redlock::lock lock) {
-            ck_assert(status_of(failure) == status::ok);
-            for (unsigned i = 0; i < 3; i++)
-                cluster_stop(cluster, i);
-            const auto start = std::chrono::steady_clock::now();
-            {
-                const redlock::lock dropped = std::move(lock);
-            }
-            ck_assert(std::chrono::steady_clock::now() - start < patient().silence_limit / 2);
-            cluster_resume_all(cluster);
-            is_dropped = true;
-        });
-        context.run();
-        ck_assert(is_dropped);
-        ck_assert(!client.held_by_me(name));
-    }
+    asio::io_context context;
+    redlock::async_client client = open_client(context);
+    redlock::acquire_options options = 5s;
+    options.on_event = [](redlock::event, redlock::loss, std::chrono::milliseconds) {};
+    bool is_dropped = false;
+    client.async_acquire(key, options, [&](net_error failure, redlock::lock lock) {
+        ck_assert(status_of(failure) == status::ok);
+        stop_majority();
+        const auto start = std::chrono::steady_clock::now();
+        lock = redlock::lock();
+        ck_assert(std::chrono::steady_clock::now() - start < patient().silence_limit / 2);
+        cluster_resume_all(cluster);
+        is_dropped = true;
+    });
+    context.run();
+    ck_assert(is_dropped && !client.held_by_me(key));
 }
 
 // The handler closes the client; the acquire that waits is cancelled, and its handler runs.
@@ -237,17 +234,8 @@ TEST(asio, an_asynchronous_close_cancels_what_waits)
         context.run();
         ck_assert(kept.loss_reason() == redlock::loss::closed);
     }
-    ck_assert_uint_eq(seen.size(), 3);
-    ck_assert(seen[0] == status::invalid && seen[1] == status::cancelled && seen[2] == status::ok);
-    {
-        redlock::async_client client = open_client(context);
-        ck_assert(client.acquire(key, 5s).validity() > 0ms); // the close has released it
-        client.async_close(note);
-    }
-    context.restart();
-    context.run();
-    ck_assert_uint_eq(seen.size(), 4);
-    ck_assert(seen[3] == status::ok);
+    ck_assert(seen == std::vector<status>({status::invalid, status::cancelled, status::ok}));
+    ck_assert(events > 0 && real_nothing_left(nullptr));
 }
 
 #if REDLOCK_ASIO_VERSION >= 101900
@@ -276,8 +264,7 @@ TEST(asio, a_cancellation_slot_ends_every_operation)
         ck_assert_uint_eq(seen, expected);
         signals[of].emit(asio::cancellation_type::all); // the slot has been cleared
     };
-    for (unsigned i = 0; i < 3; i++)
-        cluster_stop(cluster, i);
+    stop_majority();
     client.async_acquire(key, redlock::forever, slot(0, [&](net_error failure, redlock::lock) { note(failure); }));
     end(0, 1);
     client.async_extend(held, 0ms, slot(1, note));
@@ -288,8 +275,7 @@ TEST(asio, a_cancellation_slot_ends_every_operation)
     end(3, 4);
     cluster_resume_all(cluster);
     ck_assert(client.acquire("asio/released", 20s).validity() > 0ms); // the release has gone on
-    for (unsigned i = 0; i < 3; i++)
-        cluster_stop(cluster, i);
+    stop_majority();
     client.async_close(slot(4, note));
     end(4, 5);
     cluster_resume_all(cluster);

@@ -118,6 +118,25 @@ static unsigned pause_ms(struct worker *worker)
     return 1 + random_below(&worker->random, 20);
 }
 
+/* Sleeps. Records it as a stall if the last end of a sleep is much longer ago: the process was stopped, or the machine is
+ * loaded. */
+static void nap(const struct worker *worker, unsigned ms, uint64_t *last)
+{
+    usleep(ms * 1000);
+    uint64_t now = history_now();
+    if (now - *last > (ms + 6) * MS)
+        say_at(now, worker, HISTORY_STALL, (int64_t)((now - *last) / MS + 1), "-");
+    *last = now;
+}
+
+static void on_terminate(int signal)
+{
+    (void)signal;
+    atomic_store(&stopping, true);
+    if (cancellation)
+        redlock_cancel(cancellation);
+}
+
 /* ------------------------------------------------------------------------------------------------------ the library */
 
 static bool is_over(void *arg)
@@ -173,13 +192,6 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void on_terminate(int signal)
-{
-    (void)signal;
-    atomic_store(&stopping, true);
-    redlock_cancel(cancellation);
-}
-
 /* Only the blocking functions are for several threads. */
 static void run_library(const char *nodes, const redlock_options *options)
 {
@@ -188,7 +200,6 @@ static void run_library(const char *nodes, const redlock_options *options)
     face = face_open(way, nodes, options);
     if (redlock_cancellation_create(face_client(face), &cancellation) != REDLOCK_OK)
         exit(2);
-    signal(SIGTERM, on_terminate);
     for (unsigned i = 1; i < workers_used; i++)
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
             exit(2);
@@ -203,22 +214,12 @@ static void run_library(const char *nodes, const redlock_options *options)
 
 /* ------------------------------------------------------------------------------------------------------- redlock(1) */
 
-/* Sleeps. Records a much longer sleep as a stall, because this process has no other thread that measures stalls. */
-static void nap(struct worker *worker)
-{
-    uint64_t before = history_now();
-    usleep(5000);
-    uint64_t now = history_now();
-    if (now - before > 12 * MS)
-        say_at(now, worker, HISTORY_STALL, (int64_t)((now - before) / MS + 1), "-");
-}
-
 /* The command that redlock run executes. It records every few milliseconds that it is alive, because the lock must
  * then be held. */
 static int be_held(char **argv)
 {
     struct worker worker = {.hold = (unsigned)strtoul(argv[4], NULL, 10)};
-    uint64_t until = history_now() + strtoull(argv[6], NULL, 10) * MS;
+    uint64_t last = history_now(), until = last + strtoull(argv[6], NULL, 10) * MS;
     const char *fence = getenv("REDLOCK_FENCE");
     snprintf(worker.who, sizeof worker.who, "%s", argv[2]);
     snprintf(worker.resource, sizeof worker.resource, "%s", argv[5]);
@@ -227,7 +228,7 @@ static int be_held(char **argv)
         say(&worker, HISTORY_FENCE, strtoll(fence, NULL, 10), "-");
     while (history_now() < until) {
         say(&worker, HISTORY_VALID, 1000, "-");
-        nap(&worker);
+        nap(&worker, 5, &last);
     }
     say(&worker, HISTORY_RELEASE, 0, "-");
     return 0;
@@ -268,18 +269,10 @@ static void run_once(struct worker *worker, char **argv)
     }
 }
 
-static void note_stop(int signal)
-{
-    (void)signal;
-    atomic_store(&stopping, true);
-}
-
 /* Each lock has a separate WHO, because a command that redlock run has ended records nothing more. */
 static void run_command(char **argv)
 {
-    struct sigaction action = {.sa_handler = note_stop}; /* without SA_RESTART, to interrupt the wait */
     struct worker *worker = &workers[0];
-    sigaction(SIGTERM, &action, NULL);
     while (!atomic_load(&stopping)) {
         snprintf(worker->who, sizeof worker->who, "%.10s.%u", name, worker->hold + 1);
         run_once(worker, argv);
@@ -289,20 +282,14 @@ static void run_command(char **argv)
 
 /* ------------------------------------------------------------------------------------------------------------- main */
 
-/* Measures the time in which the process does not run because it is stopped or the machine is loaded. */
+/* Measures the time in which the process does not run. */
 static void *measure_stalls(void *arg)
 {
-    const struct timespec nap = {.tv_nsec = 2 * MS};
     struct worker meter = {.hold = 0};
     (void)arg;
     snprintf(meter.who, sizeof meter.who, "%s.m", name);
-    for (uint64_t before = history_now();;) {
-        nanosleep(&nap, NULL);
-        uint64_t now = history_now();
-        if (now - before > 7 * MS)
-            say_at(now, &meter, HISTORY_STALL, (int64_t)((now - before) / MS + 1), "-");
-        before = now;
-    }
+    for (uint64_t last = history_now();;)
+        nap(&meter, 2, &last);
     return NULL;
 }
 
@@ -327,6 +314,8 @@ static redlock_options client_options(bool guard)
 
 static void prepare(uint64_t seed)
 {
+    /* Without SA_RESTART, to interrupt a wait for redlock run. */
+    const struct sigaction action = {.sa_handler = on_terminate};
     pthread_t meter;
     for (unsigned i = 0; i < WORKERS; i++) {
         workers[i].random = seed * WORKERS + i;
@@ -336,14 +325,13 @@ static void prepare(uint64_t seed)
     if (pthread_create(&meter, NULL, measure_stalls, NULL) != 0)
         exit(2);
     pthread_detach(meter);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 int main(int argc, char **argv)
 {
     if (argc < 7) {
-        fputs(
-            "usage: torture_client blocking|asynchronous|descriptor|command NAME NODES HISTORY SEED GUARD [REDLOCK]\n",
-            stderr);
+        fputs("usage: torture_client WAY NAME NODES HISTORY SEED GUARD [REDLOCK]\n", stderr);
         return 2;
     }
     bool held = strcmp(argv[1], "held") == 0;

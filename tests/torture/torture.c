@@ -39,17 +39,22 @@
 enum { NODES = 5, QUORUM = NODES / 2 + 1, CLIENTS = 8, RESOURCES = 3, MAX_TTL_MS = 3000, MS = 1000000 };
 enum { TICK_MS = 25, FLUSH_SEEN_MS = 2500, JUMP_SEEN_MS = 6000, QUARANTINE_MS = 4200, NODE = 0, CLIENT = 100 };
 
-static struct {
-    unsigned seconds;
-    uint64_t seed;
-    const char *directory;
-    const char *client;
-    bool no_guard;
-    bool loopback;
-    const char *command; /* redlock(1); NULL: not used */
-    const char *fault;   /* the only fault to cause; NULL: all */
-    unsigned told_ms;
-} options;
+/* The words of the command line. */
+enum { SECONDS, SEED, TOLD_MS, DIRECTORY, CLIENT_PROGRAM, COMMAND, FAULT, NO_GUARD, LOOPBACK, OPTIONS };
+static const struct option names[] = {
+    {"seconds", required_argument, NULL, SECONDS},       {"seed", required_argument, NULL, SEED},
+    {"told-ms", required_argument, NULL, TOLD_MS},       {"directory", required_argument, NULL, DIRECTORY},
+    {"client", required_argument, NULL, CLIENT_PROGRAM}, {"command", required_argument, NULL, COMMAND},
+    {"fault", required_argument, NULL, FAULT},           {"no-guard", no_argument, NULL, NO_GUARD},
+    {"loopback", no_argument, NULL, LOOPBACK},           {0}};
+/* COMMAND: redlock(1); NULL: not used. FAULT: the only fault to cause; NULL: all. The client's path must not be relative to
+ * the directory. */
+static const char *option[OPTIONS] = {"60", "1", "100", ".", "torture_client"};
+
+static uint64_t number(unsigned of)
+{
+    return strtoull(option[of], NULL, 10);
+}
 
 static struct cluster *cluster;
 static struct delay_proxy *proxy;
@@ -110,7 +115,7 @@ static void write_command_settings(void)
 {
     FILE *file = fopen("command.conf", "we");
     if (!file ||
-        fprintf(file, "max-ttl = %dms\nttl = 2s\nguard = %s\n", MAX_TTL_MS, options.no_guard ? "no" : "yes") < 0 ||
+        fprintf(file, "max-ttl = %dms\nttl = 2s\nguard = %s\n", MAX_TTL_MS, option[NO_GUARD] ? "no" : "yes") < 0 ||
         fclose(file) != 0)
         fixture_fail("cannot write command.conf");
 }
@@ -127,16 +132,16 @@ static void start_client(size_t index)
     enum { WORDS = 8 };
     static const char *const ways[CLIENTS] = {"blocking", "blocking",     "asynchronous", "command",
                                               "command",  "asynchronous", "descriptor",   "descriptor"};
-    const char *way = options.command || strcmp(ways[index], "command") != 0 ? ways[index] : "blocking";
+    const char *way = option[COMMAND] || strcmp(ways[index], "command") != 0 ? ways[index] : "blocking";
     char *argv[WORDS + 1] = {
-        fixture_text("%s", options.client),
+        fixture_text("%s", option[CLIENT_PROGRAM]),
         fixture_text("%s", way),
         fixture_text("%c%zu-%u", way[0], index, generation[index]), /* unique for each run of a client */
         fixture_text("%s", nodes_of(index)),
         fixture_text("%c%zu-%u.history", way[0], index, generation[index]),
-        fixture_text("%llu", (unsigned long long)(options.seed * 1000 + index * 100 + generation[index])),
-        fixture_text("%d", !options.no_guard),
-        options.command ? fixture_text("%s", options.command) : NULL,
+        fixture_text("%llu", (unsigned long long)(number(SEED) * 1000 + index * 100 + generation[index])),
+        fixture_text("%d", !option[NO_GUARD]),
+        option[COMMAND] ? fixture_text("%s", option[COMMAND]) : NULL,
     };
     char *log = fixture_text("%s.log", argv[2]);
     generation[index]++;
@@ -162,9 +167,10 @@ struct fault {
     unsigned shortest_ms;
     unsigned longest_ms;
     bool of_client;
-    bool forgets;                        /* or may prevent clients from detecting a loss of keys */
-    bool (*begin)(struct active *what);  /* false: the fault cannot start now */
-    void (*finish)(struct active *what); /* NULL: nothing to do */
+    bool forgets; /* or may prevent clients from detecting a loss of keys */
+    bool lasts;   /* it must be ended */
+    /* Begins or ends it. false: it cannot begin now. */
+    bool (*act)(struct active *what, bool begins);
 };
 
 static struct active active[NODES + CLIENTS];
@@ -194,39 +200,31 @@ static unsigned nodes_out(void)
     uint64_t now = history_now();
     unsigned count = 0;
     for (unsigned i = 0; i < NODES; i++)
-        count += is_touched(NODE + i) || (!options.no_guard && now - forgot_at[i] < (uint64_t)QUARANTINE_MS * MS);
+        count += is_touched(NODE + i) || (!option[NO_GUARD] && now - forgot_at[i] < (uint64_t)QUARANTINE_MS * MS);
     return count;
 }
 
-static bool kill_node(struct active *what)
+static bool kill_node(struct active *what, bool begins)
 {
-    cluster_kill(cluster, what->target);
-    forgot_at[what->target] = history_now();
+    if (begins)
+        forgot_at[what->target] = history_now();
+    (begins ? cluster_kill : cluster_start)(cluster, what->target);
     return true;
 }
 
-static void start_node(struct active *what)
+static bool stop_node(struct active *what, bool begins)
 {
-    cluster_start(cluster, what->target);
-}
-
-static bool stop_node(struct active *what)
-{
-    cluster_stop(cluster, what->target);
+    (begins ? cluster_stop : cluster_resume)(cluster, what->target);
     return true;
-}
-
-static void resume_node(struct active *what)
-{
-    cluster_resume(cluster, what->target);
 }
 
 /* A majority loses its memory at once. Redlock without a guard does not survive this. */
-static bool restart_majority(struct active *what)
+static bool restart_majority(struct active *what, bool begins)
 {
+    (void)what;
+    (void)begins;
     if (nodes_touched() > NODES - QUORUM)
         return false;
-    (void)what;
     for (unsigned i = 0; i < NODES; i++)
         if (!is_touched(NODE + i))
             cluster_kill(cluster, i);
@@ -236,53 +234,38 @@ static bool restart_majority(struct active *what)
             forgot_at[i] = history_now();
         }
     /* The clients must first acquire locks again: otherwise the nodes have nothing to lose. */
-    quiet_until = history_now() + (uint64_t)(options.no_guard ? 1500 : QUARANTINE_MS + 1000) * MS;
+    quiet_until = history_now() + (uint64_t)(option[NO_GUARD] ? 1500 : QUARANTINE_MS + 1000) * MS;
     return true;
 }
 
 /* Some clients reach the node, others do not. */
-static bool hold_route(struct active *what)
+static bool hold_route(struct active *what, bool begins)
 {
-    what->detail = 1 + chance(3);
-    delay_proxy_hold(proxy, what->target, (enum proxy_direction)what->detail);
+    if (begins)
+        what->detail = 1 + chance(3);
+    (begins ? delay_proxy_hold : delay_proxy_let_go)(proxy, what->target, (enum proxy_direction)what->detail);
     return true;
-}
-
-static void let_go_route(struct active *what)
-{
-    delay_proxy_let_go(proxy, what->target, (enum proxy_direction)what->detail);
 }
 
 /* On loopback every client uses the proxy. */
-static bool cut_node(struct active *what)
+static bool cut_node(struct active *what, bool begins)
 {
     if (!network_is_made())
-        return hold_route(what);
-    network_cut(what->target, 1 + chance(3));
+        return hold_route(what, begins);
+    network_cut(what->target, begins ? 1 + chance(3) : 0);
     return true;
 }
 
-static void join_node(struct active *what)
+static bool delay_route(struct active *what, bool begins)
 {
-    if (network_is_made())
-        network_cut(what->target, 0);
-    else
-        let_go_route(what);
-}
-
-static bool delay_route(struct active *what)
-{
-    delay_proxy_set_delay_us(proxy, what->target, PROXY_BOTH, chance(4) ? chance(20000) : chance(150000));
+    unsigned us = begins ? chance(4) ? chance(20000) : chance(150000) : 0;
+    delay_proxy_set_delay_us(proxy, what->target, PROXY_BOTH, us);
     return true;
 }
 
-static void undelay_route(struct active *what)
+static bool drop_connections(struct active *what, bool begins)
 {
-    delay_proxy_set_delay_us(proxy, what->target, PROXY_BOTH, 0);
-}
-
-static bool drop_connections(struct active *what)
-{
+    (void)begins;
     if (chance(2))
         delay_proxy_drop(proxy, what->target, chance(2));
     else
@@ -292,8 +275,9 @@ static bool drop_connections(struct active *what)
 
 /* One transaction, so that no client sends a request between the flush and the end of the connections. (A script may
  * not end connections.) */
-static bool flush_and_disconnect(struct active *what)
+static bool flush_and_disconnect(struct active *what, bool begins)
 {
+    (void)begins;
     struct raw_client *client = raw_client_connect_unix(cluster_socket_path(cluster, what->target));
     raw_client_say(client, "AUTH", "fixture", "", NULL);
     raw_client_say(client, "MULTI", NULL);
@@ -368,8 +352,9 @@ static void flush(unsigned node)
     cluster_flush(cluster, node);
 }
 
-static bool flush_unnoticed(struct active *what)
+static bool flush_unnoticed(struct active *what, bool begins)
 {
+    (void)begins;
     return unnoticed(what, flush, FLUSH_SEEN_MS);
 }
 
@@ -381,47 +366,41 @@ static void shift(unsigned node)
     cluster_shift_clock(cluster, node, new_shift_us);
 }
 
-static bool shift_clock(struct active *what)
+static bool shift_clock(struct active *what, bool begins)
 {
+    (void)begins;
     new_shift_us = shift_us[what->target] ? 0 : ((int64_t)chance(20000) - 10000) * 1000;
     return unnoticed(what, shift, JUMP_SEEN_MS);
 }
 
-static bool stop_client(struct active *what)
+static bool stop_client(struct active *what, bool begins)
 {
-    process_signal(&clients[what->target - CLIENT], SIGSTOP);
+    process_signal(&clients[what->target - CLIENT], begins ? SIGSTOP : SIGCONT);
     return true;
 }
 
-static void resume_client(struct active *what)
+static bool kill_client(struct active *what, bool begins)
 {
-    process_signal(&clients[what->target - CLIENT], SIGCONT);
-}
-
-static bool kill_client(struct active *what)
-{
-    process_kill(&clients[what->target - CLIENT]);
+    if (begins)
+        process_kill(&clients[what->target - CLIENT]);
+    else
+        start_client(what->target - CLIENT);
     return true;
-}
-
-static void restart_client(struct active *what)
-{
-    start_client(what->target - CLIENT);
 }
 
 static const struct fault faults[] = {
-    {"kill", 10, 0, 2000, false, true, kill_node, start_node},
-    {"stop", 10, 50, 4000, false, true, stop_node, resume_node},
-    {"majority", 3, 10, 50, false, true, restart_majority, NULL},
-    {"cut", 10, 50, 4000, false, true, cut_node, join_node},
-    {"hold", 8, 50, 3000, false, true, hold_route, let_go_route},
-    {"delay", 10, 200, 3000, false, true, delay_route, undelay_route},
-    {"drop", 8, 10, 50, false, false, drop_connections, NULL},
-    {"flush+drop", 6, 10, 50, false, true, flush_and_disconnect, NULL},
-    {"flush", 6, 10, 50, false, true, flush_unnoticed, NULL},
-    {"clock", 4, 10, 50, false, true, shift_clock, NULL},
-    {"stop", 5, 100, 5000, true, false, stop_client, resume_client},
-    {"kill", 3, 10, 500, true, false, kill_client, restart_client},
+    {"kill", 10, 0, 2000, false, true, true, kill_node},
+    {"stop", 10, 50, 4000, false, true, true, stop_node},
+    {"majority", 3, 10, 50, false, true, false, restart_majority},
+    {"cut", 10, 50, 4000, false, true, true, cut_node},
+    {"hold", 8, 50, 3000, false, true, true, hold_route},
+    {"delay", 10, 200, 3000, false, true, true, delay_route},
+    {"drop", 8, 10, 50, false, false, false, drop_connections},
+    {"flush+drop", 6, 10, 50, false, true, false, flush_and_disconnect},
+    {"flush", 6, 10, 50, false, true, false, flush_unnoticed},
+    {"clock", 4, 10, 50, false, true, false, shift_clock},
+    {"stop", 5, 100, 5000, true, false, true, stop_client},
+    {"kill", 3, 10, 500, true, false, true, kill_client},
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
@@ -429,7 +408,7 @@ enum { FAULTS = sizeof faults / sizeof *faults };
 
 static unsigned weight(const struct fault *fault)
 {
-    return options.fault && strcmp(options.fault, fault->name) != 0 ? 0 : fault->weight;
+    return option[FAULT] && strcmp(option[FAULT], fault->name) != 0 ? 0 : fault->weight;
 }
 
 static const struct fault *draw_fault(void)
@@ -438,7 +417,7 @@ static const struct fault *draw_fault(void)
     for (unsigned i = 0; i < FAULTS; i++)
         sum += weight(&faults[i]);
     if (sum == 0)
-        fixture_fail("there is no fault '%s'", options.fault);
+        fixture_fail("there is no fault '%s'", option[FAULT]);
     unsigned drawn = chance(sum), i = 0;
     for (; drawn >= weight(&faults[i]); i++)
         drawn -= weight(&faults[i]);
@@ -461,7 +440,7 @@ static void begin_one(void)
     if (!may_begin(fault, target))
         return;
     say(HISTORY_BEGIN, target, fault->name);
-    if (!fault->begin(&what)) {
+    if (!fault->act(&what, true)) {
         say(HISTORY_FINISH, target, fault->name);
         return;
     }
@@ -477,8 +456,8 @@ static void finish_due(uint64_t now)
             continue;
         struct active what = active[i];
         active[i] = active[--active_count];
-        if (what.fault->finish)
-            what.fault->finish(&what);
+        if (what.fault->lasts)
+            what.fault->act(&what, false);
         say(HISTORY_FINISH, what.target, what.fault->name);
     }
 }
@@ -487,12 +466,12 @@ static void check_clients_live(void)
 {
     for (unsigned i = 0; i < CLIENTS; i++)
         if (!is_touched(CLIENT + i) && !process_running(&clients[i]))
-            fixture_fail("client %u has ended: see its log in %s", i, options.directory);
+            fixture_fail("client %u has ended: see its log in %s", i, option[DIRECTORY]);
 }
 
 static void run_nemesis(void)
 {
-    uint64_t end = history_now() + (uint64_t)options.seconds * 1000 * MS;
+    uint64_t end = history_now() + number(SECONDS) * 1000 * MS;
     usleep(500000); /* the clients need time to acquire locks */
     while (history_now() < end) {
         finish_due(history_now());
@@ -549,8 +528,8 @@ static void look_for_keys(void)
 static void report(FILE *out, const struct check_summary *summary)
 {
     double seconds = (double)(summary->end - summary->begin) / 1e9;
-    fprintf(out, "torture: %.0f s, seed %llu, guard %s, %s\n", seconds, (unsigned long long)options.seed,
-            options.no_guard ? "off" : "on", network_is_made() ? "a network namespace for each node" : "loopback");
+    fprintf(out, "torture: %.0f s, seed %llu, guard %s, %s\n", seconds, (unsigned long long)number(SEED),
+            option[NO_GUARD] ? "off" : "on", network_is_made() ? "a network namespace for each node" : "loopback");
     fprintf(out, "  %zu faults; %zu acquires, %zu locks (%.0f a second), %zu with tokens\n", summary->faults,
             summary->attempts, summary->holds, (double)summary->holds / seconds, summary->fences);
     fprintf(out, "  %zu losses told, half of them within %.1f ms of the end, the latest %.1f ms after it\n",
@@ -566,7 +545,7 @@ static void report_violation(void *out, enum check_promise which, uint64_t time,
 
 static int judge(void)
 {
-    struct check *check = check_new(options.told_ms, 1000);
+    struct check *check = check_new((unsigned)number(TOLD_MS), 1000);
     glob_t histories;
     bool kept = true;
     if (glob("*.history", 0, NULL, &histories) != 0)
@@ -588,42 +567,18 @@ static int judge(void)
     return kept && summary.holds > 0 ? 0 : 1;
 }
 
-/* ----------------------------------------------------------------------------------------------------- command line */
-
-static void read_options(int argc, char **argv)
-{
-    enum { SECONDS, SEED, TOLD_MS, DIRECTORY, CLIENT_PROGRAM, COMMAND, FAULT, NO_GUARD, LOOPBACK, WORDS };
-    static const struct option longs[] = {
-        {"seconds", required_argument, NULL, SECONDS},       {"seed", required_argument, NULL, SEED},
-        {"told-ms", required_argument, NULL, TOLD_MS},       {"directory", required_argument, NULL, DIRECTORY},
-        {"client", required_argument, NULL, CLIENT_PROGRAM}, {"command", required_argument, NULL, COMMAND},
-        {"fault", required_argument, NULL, FAULT},           {"no-guard", no_argument, NULL, NO_GUARD},
-        {"loopback", no_argument, NULL, LOOPBACK},           {0}};
-    const char *word[WORDS] = {"60", "1", "100", ".", "torture_client"};
-    for (int option; (option = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
-        if (option == '?')
-            exit(2);
-        word[option] = optarg ? optarg : "yes";
-    }
-    options.seconds = (unsigned)strtoul(word[SECONDS], NULL, 10);
-    options.seed = strtoull(word[SEED], NULL, 10);
-    options.told_ms = (unsigned)strtoul(word[TOLD_MS], NULL, 10);
-    options.directory = word[DIRECTORY]; /* the client's path must not be relative to it */
-    options.client = word[CLIENT_PROGRAM];
-    options.command = word[COMMAND];
-    options.fault = word[FAULT];
-    options.no_guard = word[NO_GUARD];
-    options.loopback = word[LOOPBACK];
-}
-
 int main(int argc, char **argv)
 {
     const char *why = "--loopback was asked for";
-    read_options(argc, argv);
-    random_state = options.seed;
-    mkdir(options.directory, 0700);
-    if (chdir(options.directory) != 0) {
-        perror(options.directory);
+    for (int found; (found = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+        if (found == '?')
+            return 2;
+        option[found] = optarg ? optarg : "yes";
+    }
+    random_state = number(SEED);
+    mkdir(option[DIRECTORY], 0700);
+    if (chdir(option[DIRECTORY]) != 0) {
+        perror(option[DIRECTORY]);
         return 2;
     }
     if (!server_program_available()) {
@@ -631,7 +586,7 @@ int main(int argc, char **argv)
         return 77;
     }
     fixtures_begin();
-    if (options.loopback || !network_make(NODES, &why))
+    if (option[LOOPBACK] || !network_make(NODES, &why))
         printf("loopback only, no network namespaces: %s\n", why);
     began = history_now();
     history = history_open("nemesis.history");

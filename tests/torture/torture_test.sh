@@ -30,8 +30,8 @@ case $what in
   kept) run 0 ${command:+--command "$command"} --seconds 30 ;;
   no_guard)
     run 0 --seconds 12 --fault majority || exit 1
-    for ((try = 0; try < 30; try++)); do # a busy machine acquires few locks, which may survive
-      run 1 --seconds 12 --fault majority --no-guard && grep -q 'VIOLATION of exclusion' "$directory/run/report.txt" && exit 0
+    for ((try = 0; try < 60; try++)); do # a busy machine acquires few locks, which may survive
+      run 1 --seconds 6 --fault majority --no-guard && grep -q 'VIOLATION of exclusion' "$directory/run/report.txt" && exit 0
     done
     exit 1
     ;;

@@ -2,7 +2,7 @@
 # Runs the library in simulated worlds of clients, nodes, networks and clocks, with faults; see docs/testing.md.
 #
 # Usage: scripts/sim.sh [--seed N] [--operations N] [--boundary] [--history FILE]
-#        scripts/sim.sh --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULTS] [--history FILE]
+#        scripts/sim.sh --world N [--trace] [--beyond CLASS] [--without FAULTS] [--history FILE]
 #   --seed N        which worlds (1); the same number gives the same worlds
 #   --operations N  how many calls of the library are simulated at least (100000)
 #   --boundary      as many again for each assumption that is broken alone, or up to eight times as many until exclusion
@@ -13,7 +13,6 @@
 #   --history FILE  appends the locks of all worlds to this file, for scripts/judge.sh
 #   --commands FILE  appends the commands that a node executes, and its replies, to this file, for a comparison with a real server
 #   --identity ID   of that node: the real server's run_id and master_replid
-#   --clients N         with this many clients
 #   --beyond CLASS      with one assumption broken
 #   --without FAULTS    without these faults, separated by commas
 #

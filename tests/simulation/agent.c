@@ -9,11 +9,6 @@
 /* A lock is sometimes extended deliberately this long before its renewal. */
 #define RENEWAL_NEAR (2 * QUORUM_MILLISECOND)
 
-static quorum_time local(const struct sim_process *process)
-{
-    return sim_process_clock(process);
-}
-
 const char *sim_resource_name(unsigned resource)
 {
     static const char *const names[SIM_NAMES] = {"a", "b", "c", "d", "e", "f", "g", "h", "s"};
@@ -34,9 +29,9 @@ const char *sim_holding_name(const struct sim_holding *holding)
 /* Draws a duration around an average; a few are far longer. */
 static quorum_duration draw_duration(quorum_duration average)
 {
-    struct sim_random *random = &sim_world->workload;
-    quorum_duration most = sim_random_chance(random, 50) ? 20 * average : 2 * average;
-    return sim_random_below(random, most + 1);
+    uint64_t *random = &sim_world->workload;
+    quorum_duration most = random_chance(random, 50) ? 20 * average : 2 * average;
+    return random_between(random, 0, most);
 }
 
 static quorum_duration draw_thought(const struct sim_process *process)
@@ -47,7 +42,9 @@ static quorum_duration draw_thought(const struct sim_process *process)
 
 /* ------------------------------------------------------------------------------------------------------- operations */
 
-/* A call of the library follows. within: time limit of the operation; 0: no limit. */
+static const char *const operation_names[] = {"acquire", "extend", "release", "query", "trust", "close"};
+
+/* A call of the library follows. slot: NULL: a call for the process itself; within: its time limit; 0: none. */
 static struct sim_operation *begin(struct sim_process *process, struct sim_slot *slot, enum sim_operation_kind kind,
                                    quorum_duration within)
 {
@@ -56,26 +53,18 @@ static struct sim_operation *begin(struct sim_process *process, struct sim_slot 
     *operation = (struct sim_operation){.process = process,
                                         .next = world->all_operations,
                                         .slot = slot,
-                                        .kind = kind,
-                                        .life = process->life,
+                                        .name = operation_names[kind],
                                         .number = ++world->operations,
                                         .started = sim_world->now,
                                         .within = within,
-                                        .latest = within ? local(process) + within : QUORUM_NEVER};
+                                        .latest = within ? sim_process_clock(process) + within : QUORUM_NEVER};
+    SIM_TRACE(sim_client_name(process), "%s %llu %s", operation->name, (unsigned long long)operation->number,
+              slot ? sim_holding_name(&slot->holding) : "");
     world->all_operations = operation;
     world->operations_under_way++;
     process->under_way++;
-    if (kind == SIM_ACQUIRE)
-        sim_check_waits(process);
     process->in_call = true;
     return operation;
-}
-
-void sim_operation_end(struct sim_operation *operation)
-{
-    sim_world->operations_under_way--;
-    operation->process->under_way--;
-    operation->number = 0;
 }
 
 static void called(struct sim_operation *operation, int status)
@@ -83,6 +72,13 @@ static void called(struct sim_operation *operation, int status)
     assert(status == REDLOCK_OK);
     (void)status;
     operation->process->in_call = false;
+}
+
+static void ended(struct sim_operation *operation, const redlock_result *result)
+{
+    SIM_TRACE(sim_client_name(operation->process), "%s %llu -> %s: %s", operation->name,
+              (unsigned long long)operation->number, redlock_status_name(result->status), result->text);
+    sim_check_answer(operation);
 }
 
 /* Time for one node to reply, doubled in case it no longer knows the script. The reply timeout follows the measured
@@ -104,7 +100,7 @@ static quorum_duration one_round(const struct sim_process *process)
 static void rest(struct sim_slot *slot)
 {
     slot->state = SIM_IDLE;
-    slot->wake = local(slot->process) + draw_thought(slot->process);
+    slot->wake = sim_process_clock(slot->process) + draw_thought(slot->process);
 }
 
 static void let_go(struct sim_slot *slot)
@@ -118,11 +114,9 @@ static void released(redlock_client *client, const redlock_result *result, void 
     struct sim_operation *operation = arg;
     struct sim_slot *slot = operation->slot;
     (void)client;
-    SIM_TRACE(sim_client_name(operation->process), "release %llu -> %s", (unsigned long long)operation->number,
-              redlock_status_name(result->status));
     if (result->status == REDLOCK_OK)
         sim_check_kept(operation);
-    sim_check_answer(operation);
+    ended(operation, result);
     if (slot->state == SIM_RELEASING && !slot->process->closing)
         rest(slot);
 }
@@ -134,8 +128,6 @@ static void release(struct sim_slot *slot)
     /* late nodes are awaited until the key expires */
     quorum_duration within = one_answer(process) + sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
     struct sim_operation *operation = begin(process, slot, SIM_RELEASE, within);
-    SIM_TRACE(sim_client_name(process), "releases %s (release %llu)", sim_holding_name(&slot->holding),
-              (unsigned long long)operation->number);
     sim_check_releasing(operation);
     let_go(slot);
     slot->state = SIM_RELEASING;
@@ -148,66 +140,60 @@ static void extended(redlock_client *client, const redlock_result *result, void 
     struct sim_operation *operation = arg;
     struct sim_slot *slot = operation->slot;
     (void)client;
-    SIM_TRACE(sim_client_name(operation->process), "extension of %s -> %s, %lld ms left",
-              sim_holding_name(&slot->holding), redlock_status_name(result->status), (long long)result->validity_ms);
-    sim_check_answer(operation);
+    ended(operation, result);
     if (slot->state != SIM_EXTENDING || slot->process->closing)
         return;
     slot->state = SIM_HOLDING;
-    slot->wake = local(slot->process) + draw_duration(sim_world->config.hold);
+    slot->wake = sim_process_clock(slot->process) + draw_duration(sim_world->config.hold);
 }
 
-static void extend(struct sim_slot *slot)
-{
-    struct sim_process *process = slot->process;
-    struct sim_random *random = &sim_world->workload;
-    struct sim_operation *operation = begin(process, slot, SIM_EXTEND, one_round(process));
-    uint32_t ttl = sim_random_chance(random, 300) ? 0 : sim_world->config.ttl_ms[sim_random_below(random, 3)];
-    if (ttl && sim_config_is_short(&sim_world->config, process->index))
-        ttl = sim_world->config.ttl_ms[0];
-    SIM_TRACE(sim_client_name(process), "extends %s to %u ms", sim_holding_name(&slot->holding), ttl);
-    slot->extensions++;
-    slot->state = SIM_EXTENDING;
-    slot->wake = QUORUM_NEVER;
-    called(operation, redlock_extend_async(slot->holding.lock, ttl, NULL, extended, operation));
-    if (sim_random_chance(random, 100))
-        release(slot); /* while its extension is in progress */
-}
-
-/* From the call on the lock is a reader's, whatever the nodes reply. Of an owner's several handles none may become one. */
+/* From the call of a downgrade on the lock is a reader's, whatever the nodes reply. Of an owner's several handles none may
+ * become one. */
 static bool may_downgrade(const struct sim_slot *slot)
 {
     return !slot->holding.shared && !sim_is_on(&slot->holding, SIM_SEMAPHORE) &&
            slot->holding.lock->lease->handles.count == 1;
 }
 
-static void downgrade(struct sim_slot *slot)
+static uint32_t draw_ttl_ms(const struct sim_process *process)
+{
+    unsigned drawn = random_below(&sim_world->workload, 3);
+    return sim_world->config.ttl_ms[sim_config_is_short(&sim_world->config, process->index) ? 0 : drawn];
+}
+
+static void extend(struct sim_slot *slot, bool downgrades)
 {
     struct sim_process *process = slot->process;
+    uint64_t *random = &sim_world->workload;
     struct sim_operation *operation = begin(process, slot, SIM_EXTEND, one_round(process));
-    SIM_TRACE(sim_client_name(process), "downgrades %s", sim_holding_name(&slot->holding));
-    sim_world->totals->met[SIM_MET_DOWNGRADE]++;
     slot->extensions++;
     slot->state = SIM_EXTENDING;
     slot->wake = QUORUM_NEVER;
-    if (!slot->holding.lost_told) {
+    if (downgrades && !slot->holding.lost_told) {
         sim_check_record(slot, HISTORY_RELEASE);
         slot->holding.shared = true;
         sim_check_record_hold(slot, sim_world->now);
     }
-    called(operation, redlock_downgrade_async(slot->holding.lock, NULL, extended, operation));
-    if (sim_random_chance(&sim_world->workload, 100))
-        release(slot);
+    if (downgrades) {
+        sim_world->totals->met[SIM_MET_DOWNGRADE]++;
+        called(operation, redlock_downgrade_async(slot->holding.lock, NULL, extended, operation));
+    } else {
+        uint32_t ttl_ms = random_chance(random, 300) ? 0 : draw_ttl_ms(process);
+        called(operation, redlock_extend_async(slot->holding.lock, ttl_ms, NULL, extended, operation));
+    }
+    if (random_chance(random, 100))
+        release(slot); /* while its extension is in progress */
 }
 
 /* Releases the lost lock a little later. Meanwhile other threads of the owner may try to re-enter it. */
 static void wait_lost(struct sim_slot *slot)
 {
     struct sim_process *process = slot->process;
-    slot->wake = local(process) + sim_random_below(&sim_world->workload, 5 * QUORUM_MILLISECOND);
+    slot->wake = sim_process_clock(process) + random_below(&sim_world->workload, 5 * QUORUM_MILLISECOND);
     for (unsigned i = 0; i < sim_world->config.slots; i++)
         if (process->slots[i].state == SIM_IDLE && !sim_world->calm)
-            process->slots[i].wake = local(process) + sim_random_below(&sim_world->workload, 2 * QUORUM_MILLISECOND);
+            process->slots[i].wake =
+                sim_process_clock(process) + random_below(&sim_world->workload, 2 * QUORUM_MILLISECOND);
 }
 
 static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, void *arg)
@@ -229,7 +215,7 @@ static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, v
     sim_check_record(slot, HISTORY_LOST);
     if (process->closing)
         let_go(slot);
-    else if (slot->state == SIM_HOLDING && sim_random_chance(&sim_world->workload, 500))
+    else if (slot->state == SIM_HOLDING && random_chance(&sim_world->workload, 500))
         release(slot);
     else if (slot->state == SIM_HOLDING)
         wait_lost(slot);
@@ -238,7 +224,7 @@ static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, v
 /* True if its renewal is about to be sent. An extension just before would be in progress together with it. */
 static bool is_due(const struct sim_slot *slot)
 {
-    quorum_time renewal = slot->holding.lock->lease->rules.renew_at, now = local(slot->process);
+    quorum_time renewal = slot->holding.lock->lease->rules.renew_at, now = sim_process_clock(slot->process);
     return renewal != QUORUM_NEVER && renewal > now && renewal - now <= RENEWAL_NEAR;
 }
 
@@ -252,12 +238,12 @@ static void release_all(struct sim_process *process)
 
 static void hold_on(struct sim_slot *slot)
 {
-    struct sim_random *random = &sim_world->workload;
-    if (!sim_world->calm && slot->extensions < 5 && (is_due(slot) || sim_random_chance(random, 150)))
-        extend(slot);
-    else if (!sim_world->calm && sim_world->config.shared && may_downgrade(slot) && sim_random_chance(random, 300))
-        downgrade(slot);
-    else if (sim_random_chance(random, 400))
+    uint64_t *random = &sim_world->workload;
+    if (!sim_world->calm && slot->extensions < 5 && (is_due(slot) || random_chance(random, 150)))
+        extend(slot, false);
+    else if (!sim_world->calm && sim_world->config.shared && may_downgrade(slot) && random_chance(random, 300))
+        extend(slot, true);
+    else if (random_chance(random, 400))
         release_all(slot->process);
     else
         release(slot);
@@ -284,36 +270,18 @@ static uint32_t resources_of(const redlock_lock *lock)
     return resources;
 }
 
-static void take(struct sim_slot *slot, redlock_lock *lock)
-{
-    uint32_t resources = resources_of(lock);
-    if (slot->holding.resources & ~resources)
-        sim_violate(SIM_EXCLUSION, "client %u asked for %s, and was given less", slot->process->index + 1,
-                    sim_holding_name(&slot->holding));
-    slot->holding.resources = resources;
-    slot->holding.lock = lock;
-    slot->holding.since = sim_world->now + slot->process->lag;
-    slot->holding.lost_told = false;
-    slot->holding.told_end = slot->holding.promised = 0;
-    slot->holding.told_failure = false;
-    slot->holding.fence = redlock_lock_fence(lock);
-}
-
 static void acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     struct sim_operation *operation = arg;
     struct sim_slot *slot = operation->slot;
     struct sim_process *process = operation->process;
+    struct sim_holding *holding = &slot->holding;
     (void)client;
-    SIM_TRACE(sim_client_name(process),
-              "acquire %s -> %s: %u granted, %u held, %u refused, %u unreachable, %u timed out; %s",
-              sim_holding_name(&slot->holding), redlock_status_name(result->status), result->granted, result->held,
-              result->refused, result->unreachable, result->timed_out, lock ? "it has it" : result->text);
     drop_cancellation(slot);
-    sim_check_answer(operation);
+    ended(operation, result);
     if (slot->probing && (!lock || result->attempts != 1))
         sim_violate(SIM_LIVE, "client %u did not get the free lock '%s' in one round: %s", process->index + 1,
-                    sim_holding_name(&slot->holding), result->text);
+                    sim_holding_name(holding), result->text);
     slot->probing = false;
     if (!lock) {
         rest(slot);
@@ -321,15 +289,29 @@ static void acquired(redlock_client *client, redlock_lock *lock, const redlock_r
     }
     sim_world->totals->acquired++;
     sim_check_hand_over(process);
-    take(slot, lock);
+    uint32_t resources = resources_of(lock);
+    if (holding->resources & ~resources)
+        sim_violate(SIM_EXCLUSION, "client %u asked for %s, and was given less", process->index + 1,
+                    sim_holding_name(holding));
+    *holding = (struct sim_holding){.lock = lock,
+                                    .resources = resources,
+                                    .permits = holding->permits,
+                                    .shared = holding->shared,
+                                    .since = sim_world->now + process->lag,
+                                    .fence = redlock_lock_fence(lock),
+                                    .at_least_ms = holding->at_least_ms,
+                                    .least = holding->least};
     slot->state = SIM_HOLDING;
     slot->extensions = 0;
     sim_check_granted(operation);
-    slot->wake = local(process) + (sim_world->calm ? QUORUM_MILLISECOND : draw_duration(sim_world->config.hold));
+    slot->wake =
+        sim_process_clock(process) + (sim_world->calm ? QUORUM_MILLISECOND : draw_duration(sim_world->config.hold));
+    if (sim_world->calm)
+        return;
     quorum_time renewal = lock->lease->rules.renew_at;
-    if (!sim_world->calm && renewal != QUORUM_NEVER && sim_random_chance(&sim_world->workload, 50))
-        slot->wake = renewal - sim_random_below(&sim_world->workload, RENEWAL_NEAR);
-    if (sim_world->calm ? false : sim_random_chance(&sim_world->workload, 30))
+    if (renewal != QUORUM_NEVER && random_chance(&sim_world->workload, 50))
+        slot->wake = renewal - random_below(&sim_world->workload, RENEWAL_NEAR);
+    if (random_chance(&sim_world->workload, 30))
         release(slot); /* from inside the callback */
 }
 
@@ -338,22 +320,22 @@ static void plan_cancellation(struct sim_slot *slot, redlock_acquire_options *op
     struct sim_world *world = sim_world;
     bool possible = world->config.faults & 1u << SIM_FAULT_CANCEL;
     slot->cancel_at = QUORUM_NEVER;
-    if (!possible || !sim_random_chance(&world->workload, 200))
+    if (!possible || !random_chance(&world->workload, 200))
         return;
     if (redlock_cancellation_create(slot->process->client, &slot->cancellation) != REDLOCK_OK)
         return;
     options->cancellation = slot->cancellation;
-    slot->cancel_at = local(slot->process) + sim_random_below(&world->workload, within);
+    slot->cancel_at = sim_process_clock(slot->process) + random_between(&world->workload, 0, within - 1);
 }
 
-static int64_t draw_wait(struct sim_random *random)
+static int64_t draw_wait(uint64_t *random)
 {
-    unsigned draw = (unsigned)sim_random_below(random, 100);
+    unsigned draw = random_below(random, 100);
     if (draw < 35)
         return 0;
     if (draw < 75)
-        return (int64_t)sim_random_log(random, 1, 500);
-    return draw < 92 ? (int64_t)sim_random_log(random, 500, 5000) : REDLOCK_FOREVER;
+        return (int64_t)random_log(random, 1, 500);
+    return draw < 92 ? (int64_t)random_log(random, 500, 5000) : REDLOCK_FOREVER;
 }
 
 static quorum_duration bound(const struct sim_process *process, int64_t wait_ms)
@@ -363,27 +345,26 @@ static quorum_duration bound(const struct sim_process *process, int64_t wait_ms)
     return wait_ms ? (quorum_duration)wait_ms * QUORUM_MILLISECOND : one_round(process);
 }
 
-static const char *first_name(const struct sim_holding *holding)
-{
-    return sim_resource_name((unsigned)__builtin_ctz(holding->resources));
-}
-
-/* All resources except the first. */
-static void name_others(const struct sim_holding *holding, redlock_name *names, redlock_acquire_options *options)
-{
-    uint32_t others = holding->resources & (holding->resources - 1);
-    options->also = names;
-    for (; others; others &= others - 1)
-        names[options->also_count++] = (redlock_name){sim_resource_name((unsigned)__builtin_ctz(others)), 0};
-}
-
-static void start(struct sim_slot *slot, const redlock_acquire_options *options)
+static void start(struct sim_slot *slot, redlock_acquire_options *options)
 {
     struct sim_process *process = slot->process;
+    redlock_name names[SIM_NAMES];
+    unsigned count = 0;
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        if (sim_is_on(&slot->holding, i))
+            names[count++] = (redlock_name){sim_resource_name(i), 0};
+    options->also = names + 1;
+    options->also_count = count - 1;
+    options->permits = slot->holding.permits ? sim_world->config.permits : 0;
+    options->permits_wanted = slot->holding.permits;
+    options->shared = slot->holding.shared;
+    options->event = event;
+    options->event_arg = slot;
+    sim_check_waits(process);
     struct sim_operation *operation = begin(process, slot, SIM_ACQUIRE, bound(process, options->wait_ms));
     slot->state = SIM_ACQUIRING;
     slot->wake = QUORUM_NEVER;
-    called(operation, redlock_acquire_async(process->client, first_name(&slot->holding), options, acquired, operation));
+    called(operation, redlock_acquire_async(process->client, names[0].bytes, options, acquired, operation));
 }
 
 /* Large sets would leave little else to lock. */
@@ -396,58 +377,49 @@ static unsigned most_at_once(const struct sim_config *config)
 static void choose(struct sim_holding *holding)
 {
     const struct sim_config *config = &sim_world->config;
-    struct sim_random *random = &sim_world->workload;
+    uint64_t *random = &sim_world->workload;
     holding->shared = false;
     holding->resources = 1u << SIM_SEMAPHORE;
     holding->permits = 1;
-    if (config->permits && sim_random_chance(random, 300)) {
-        if (sim_random_chance(random, 400))
-            holding->permits = (unsigned)sim_random_between(random, 1, config->permits);
+    if (config->permits && random_chance(random, 300)) {
+        if (random_chance(random, 400))
+            holding->permits = (unsigned)random_between(random, 1, config->permits);
         return;
     }
     holding->permits = 0;
-    holding->resources = 1u << sim_random_below(random, config->resources);
-    if (config->several && sim_random_chance(random, config->several))
-        holding->resources |= (uint32_t)sim_random_below(random, 1u << most_at_once(config));
-    holding->shared = config->shared && sim_random_chance(random, config->shared);
+    holding->resources = 1u << random_below(random, config->resources);
+    if (config->several && random_chance(random, config->several))
+        holding->resources |= random_below(random, 1u << most_at_once(config));
+    holding->shared = config->shared && random_chance(random, config->shared);
 }
 
 static void acquire(struct sim_slot *slot)
 {
     struct sim_process *process = slot->process;
     const struct sim_config *config = &sim_world->config;
-    struct sim_random *random = &sim_world->workload;
+    uint64_t *random = &sim_world->workload;
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    redlock_name also[SIM_NAMES];
     options.wait_ms = draw_wait(random);
-    options.ttl_ms = config->ttl_ms[sim_random_below(random, 3)];
-    if (sim_config_is_short(config, process->index))
-        options.ttl_ms = config->ttl_ms[0];
-    options.no_renewal = sim_random_chance(random, 250);
-    options.cap_ms = sim_random_chance(random, 100) ? 2 * options.ttl_ms : 0;
-    options.notify_before_ms = sim_random_chance(random, 200) ? options.ttl_ms / 4 : 0;
-    options.fence = config->fence && sim_random_chance(random, config->fence);
-    options.owner = sim_random_chance(random, 300) ? process : NULL;
-    options.event = event;
-    options.event_arg = slot;
+    options.ttl_ms = draw_ttl_ms(process);
+    options.no_renewal = random_chance(random, 250);
+    options.cap_ms = random_chance(random, 100) ? 2 * options.ttl_ms : 0;
+    options.notify_before_ms = random_chance(random, 200) ? options.ttl_ms / 4 : 0;
+    options.fence = config->fence && random_chance(random, config->fence);
+    options.owner = random_chance(random, 300) ? process : NULL;
     slot->ttl_ms = options.ttl_ms;
     slot->holding.least = slot->holding.at_least_ms = 0;
-    if (config->least && sim_random_chance(random, config->least)) {
-        options.at_least_ms = (uint32_t)sim_random_log(random, 1, process->options.max_ttl_ms * 9 / 10);
+    if (config->least && random_chance(random, config->least)) {
+        options.at_least_ms = (uint32_t)random_log(random, 1, process->options.max_ttl_ms * 9 / 10);
         slot->holding.at_least_ms = options.at_least_ms;
-        slot->holding.least = local(process) + options.at_least_ms * QUORUM_MILLISECOND;
+        slot->holding.least = sim_process_clock(process) + options.at_least_ms * QUORUM_MILLISECOND;
     }
     choose(&slot->holding);
-    options.permits = slot->holding.permits ? config->permits : 0;
-    options.permits_wanted = slot->holding.permits;
-    options.fence = options.fence && !options.permits;
-    options.shared = slot->holding.shared;
-    name_others(&slot->holding, also, &options);
+    options.fence = options.fence && !slot->holding.permits;
     plan_cancellation(slot, &options,
                       options.wait_ms > 0 ? (quorum_duration)options.wait_ms * QUORUM_MILLISECOND
                                           : 5 * QUORUM_MILLISECOND);
-    SIM_TRACE(sim_client_name(process), "acquires %s for %u ms (at least %u), waiting up to %lld ms%s",
-              sim_holding_name(&slot->holding), options.ttl_ms, options.at_least_ms, (long long)options.wait_ms,
+    SIM_TRACE(sim_client_name(process), "wants a lock for %u ms (at least %u), and waits up to %lld ms%s",
+              options.ttl_ms, options.at_least_ms, (long long)options.wait_ms,
               options.no_renewal ? ", without renewal" : "");
     start(slot, &options);
 }
@@ -461,10 +433,6 @@ void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared
     slot->holding.resources = 1u << resource;
     slot->holding.shared = shared;
     slot->holding.permits = resource == SIM_SEMAPHORE ? sim_world->config.permits : 0;
-    options.permits = options.permits_wanted = slot->holding.permits;
-    options.shared = shared;
-    options.event = event;
-    options.event_arg = slot;
     sim_world->totals->checks[SIM_LIVE]++;
     sim_current = process;
     start(slot, &options);
@@ -477,8 +445,7 @@ void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared
 static void answered(redlock_client *client, const redlock_result *result, void *arg)
 {
     (void)client;
-    (void)result;
-    sim_check_answer(arg);
+    ended(arg, result);
 }
 
 static void queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *arg)
@@ -496,8 +463,8 @@ static void trust(struct sim_process *process)
 static void query(struct sim_process *process)
 {
     struct sim_operation *operation = begin(process, NULL, SIM_QUERY, one_round(process));
-    unsigned resource = (unsigned)sim_random_below(&sim_world->workload, sim_world->config.resources);
-    if (sim_world->config.permits && sim_random_chance(&sim_world->workload, 200))
+    unsigned resource = random_below(&sim_world->workload, sim_world->config.resources);
+    if (sim_world->config.permits && random_chance(&sim_world->workload, 200))
         resource = SIM_SEMAPHORE;
     called(operation, redlock_query_async(process->client, sim_resource_name(resource), 0, NULL, queried, operation));
 }
@@ -507,11 +474,9 @@ static void closed(redlock_client *client, const redlock_result *result, void *a
     struct sim_operation *operation = arg;
     struct sim_process *process = operation->process;
     (void)client;
-    SIM_TRACE(sim_client_name(process), "closed: %s, %u undos unconfirmed", redlock_status_name(result->status),
-              result->pending_undos);
     if (result->pending_undos)
         sim_check_excuse(process);
-    sim_check_answer(operation);
+    ended(operation, result);
     process->closed = true;
     process->ending = NULL;
     for (unsigned i = 0; i < SIM_SLOTS_MAX; i++)
@@ -526,7 +491,6 @@ static void close_client(struct sim_process *process)
 {
     if (process->closing)
         return;
-    SIM_TRACE(sim_client_name(process), "is being closed");
     sim_check_count(process); /* its statistics end with the client */
     struct sim_operation *operation = begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
     for (unsigned i = 0; i < sim_world->config.slots; i++)
@@ -544,12 +508,9 @@ void sim_agent_start(struct sim_process *process)
     process->handed_over = 0;
     for (unsigned i = 0; i < SIM_SLOTS_MAX; i++) {
         struct sim_slot *slot = &process->slots[i];
-        memset(slot, 0, sizeof *slot);
-        slot->process = process;
-        slot->index = i;
-        slot->cancel_at = slot->wake = QUORUM_NEVER;
+        *slot = (struct sim_slot){.process = process, .cancel_at = QUORUM_NEVER, .wake = QUORUM_NEVER};
         if (i < sim_world->config.slots)
-            slot->wake = local(process) + draw_thought(process);
+            slot->wake = sim_process_clock(process) + draw_thought(process);
     }
 }
 
@@ -557,7 +518,7 @@ void sim_agent_calm(struct sim_process *process)
 {
     for (unsigned i = 0; i < SIM_SLOTS_MAX; i++) {
         struct sim_slot *slot = &process->slots[i];
-        quorum_time soon = local(process) + sim_random_below(&sim_world->workload, QUORUM_SECOND);
+        quorum_time soon = sim_process_clock(process) + random_below(&sim_world->workload, QUORUM_SECOND);
         if (slot->state == SIM_HOLDING && slot->wake > soon)
             slot->wake = soon;
     }
@@ -582,7 +543,7 @@ static void act(struct sim_slot *slot)
         hold_on(slot);
     else if (slot->state == SIM_IDLE && !sim_world->calm)
         acquire(slot);
-    if (sim_random_chance(&sim_world->workload, 20) && !sim_world->calm)
+    if (random_chance(&sim_world->workload, 20) && !sim_world->calm)
         query(slot->process);
 }
 
@@ -597,13 +558,13 @@ void sim_agent_run(struct sim_process *process)
     process->wanted = SIM_ACQUIRE;
     for (unsigned i = 0; i < sim_world->config.slots && !process->closing; i++) {
         struct sim_slot *slot = &process->slots[i];
-        if (slot->cancel_at <= local(process)) {
+        if (slot->cancel_at <= sim_process_clock(process)) {
             slot->cancel_at = QUORUM_NEVER;
             sim_world->totals->faults[SIM_FAULT_CANCEL]++;
             SIM_TRACE(sim_client_name(process), "cancels what it waits for");
             redlock_cancel(slot->cancellation);
         }
-        if (slot->wake <= local(process))
+        if (slot->wake <= sim_process_clock(process))
             act(slot);
     }
 }

@@ -427,18 +427,20 @@ static quorum_time latest_answer(const struct sim_operation *operation)
 void sim_check_answer(struct sim_operation *operation)
 {
     struct sim_process *process = operation->process;
-    static const char *const names[] = {"acquire", "extend", "release", "query", "ready", "trust", "close"};
     look(SIM_ONCE);
     if (operation->latest != QUORUM_NEVER &&
         sim_clock_read(&process->clock, sim_world->now) > latest_answer(operation) + 3 * SIM_PROMPT)
         sim_violate(SIM_BOUNDED, "client %u: operation %llu (%s) was answered after its deadline", process->index + 1,
-                    (unsigned long long)operation->number, names[operation->kind]);
+                    (unsigned long long)operation->number, operation->name);
     if (operation->number == 0)
         sim_violate(SIM_ONCE, "client %u: an operation was answered twice", process->index + 1);
     else if (process->in_call)
         sim_violate(SIM_ONCE, "client %u: an operation was answered inside a call", process->index + 1);
-    if (operation->number)
-        sim_operation_end(operation);
+    if (operation->number == 0)
+        return;
+    sim_world->operations_under_way--;
+    process->under_way--;
+    operation->number = 0;
 }
 
 /* ------------------------------------------------------------------------------------------------ G5 leaves nothing */

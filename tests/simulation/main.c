@@ -21,7 +21,6 @@ struct choice {
     bool boundary; /* also run each class beyond the assumptions */
     enum sim_beyond beyond;
     uint32_t without;
-    unsigned processes; /* 0: as drawn */
 };
 
 /* Processor time of this process, so that other load on the machine is not counted. */
@@ -32,47 +31,19 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void plan(struct sim_config *config, unsigned long long seed, const struct choice *choice)
-{
-    sim_config_draw(config, seed, choice->beyond, choice->without);
-    if (choice->processes && choice->processes < config->processes)
-        config->processes = choice->processes;
-}
-
-/* -------------------------------------------------------------------------------------------------------- a failure */
-
-static bool still_fails(unsigned long long seed, const struct choice *choice, enum sim_invariant invariant,
-                        struct sim_violation *violation)
-{
-    struct sim_config config;
-    struct sim_totals unused = {0};
-    plan(&config, seed, choice);
-    *violation = sim_run(seed, &config, false, &unused);
-    return violation->invariant == invariant;
-}
-
-/* Removes everything that the failure does not need: kinds of faults, then clients. */
+/* Leaves out each kind of fault that the failure does not need. */
 static void shrink(unsigned long long seed, struct choice *choice, struct sim_violation *violation)
 {
     sim_history = -1;
-    enum sim_invariant invariant = violation->invariant;
-    struct sim_violation tried;
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
-        struct choice less = *choice;
-        less.without |= 1u << fault;
-        if (!still_fails(seed, &less, invariant, &tried))
+        struct sim_config config;
+        struct sim_totals unused = {0};
+        sim_config_draw(&config, seed, choice->beyond, choice->without | 1u << fault);
+        struct sim_violation tried = sim_run(seed, &config, false, &unused);
+        if (tried.invariant != violation->invariant)
             continue;
-        *choice = less;
+        choice->without |= 1u << fault;
         *violation = tried;
-    }
-    for (unsigned processes = 2; processes < SIM_PROCESSES_MAX; processes++) {
-        struct choice less = *choice;
-        less.processes = processes;
-        if (!still_fails(seed, &less, invariant, &tried))
-            continue;
-        *choice = less;
-        *violation = tried;
-        return;
     }
 }
 
@@ -81,8 +52,6 @@ static void print_replay(unsigned long long seed, const struct choice *choice)
     printf("again: scripts/sim.sh --world %llu --trace", seed);
     if (choice->beyond)
         printf(" --beyond %s", sim_beyond_names[choice->beyond]);
-    if (choice->processes)
-        printf(" --clients %u", choice->processes);
     const char *between = " --without ";
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
         if (choice->without & 1u << fault) {
@@ -143,8 +112,7 @@ static void print_summary(const struct choice *choice, const struct sim_totals *
 static bool has_met_all(const struct choice *choice, const struct sim_totals *totals)
 {
     bool met = true;
-    if (choice->one_world || choice->terse || choice->beyond || choice->without || choice->processes ||
-        totals->operations < ALL_MET)
+    if (choice->one_world || choice->terse || choice->beyond || choice->without || totals->operations < ALL_MET)
         return true;
     for (unsigned i = 0; i < SIM_SITUATIONS; i++) {
         if (!totals->met[i])
@@ -199,11 +167,11 @@ static bool draws_kinds(const struct choice *choice)
 /* Returns false if a guarantee was broken. */
 static bool run_worlds(const struct choice *choice, struct sim_totals *totals)
 {
-    struct sim_random seeds = sim_random_stream(choice->seed, 0);
+    uint64_t seeds = random_stream(choice->seed, 0);
     while (!is_enough(choice, totals)) {
         struct sim_config config;
-        unsigned long long seed = choice->one_world ? choice->seed : sim_random_next(&seeds);
-        plan(&config, seed, choice);
+        unsigned long long seed = choice->one_world ? choice->seed : next_random(&seeds);
+        sim_config_draw(&config, seed, choice->beyond, choice->without);
         if (draws_kinds(choice) && !is_of_kind(&config, totals->worlds))
             continue;
         struct sim_violation violation = sim_run(seed, &config, choice->tracing, totals);
@@ -253,18 +221,9 @@ static void on_abort(int signal)
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static void usage(FILE *to)
-{
-    fprintf(to,
-            "usage: sim [--seed N] [--operations N] [--boundary] [--terse] [--beyond CLASS] [--without FAULT,...] "
-            "[--history FILE] [--commands FILE] [--identity RUN_ID+REPLID]\n"
-            "       sim --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...] [--history FILE]\n");
-}
-
 static int fail(const char *what, const char *value)
 {
-    fprintf(stderr, "sim: '%s' is no %s\n", value, what);
-    usage(stderr);
+    fprintf(stderr, "sim: '%s' is no %s; scripts/sim.sh lists the options\n", value, what);
     exit(2);
 }
 
@@ -285,26 +244,49 @@ static unsigned index_of(const char *const *names, unsigned count, const char *n
     return (unsigned)fail(what, name);
 }
 
-static uint32_t faults_of(char *list)
+static void read_option(struct choice *choice, int option)
 {
-    uint32_t faults = 0;
-    for (char *name = strtok(list, ","); name; name = strtok(NULL, ","))
-        faults |= 1u << index_of(sim_fault_names, SIM_FAULTS, name, "fault");
-    return faults;
-}
-
-static int open_history(const char *path)
-{
-    int file = history_open(path);
-    return file < 0 ? fail("file that can be written", path) : file;
-}
-
-static FILE *open_commands(const char *path)
-{
-    FILE *file = fopen(path, "we");
-    if (!file)
-        fail("file that can be written", path);
-    return file;
+    switch (option) {
+    case 'w':
+    case 's':
+        choice->one_world = option == 'w';
+        choice->seed = number(optarg);
+        return;
+    case 'o':
+        choice->operations = number(optarg);
+        return;
+    case 't':
+        choice->tracing = true;
+        return;
+    case 'T':
+        choice->terse = true;
+        return;
+    case 'B':
+        choice->boundary = true;
+        return;
+    case 'b':
+        choice->beyond = index_of(sim_beyond_names, SIM_BEYONDS, optarg, "class");
+        return;
+    case 'x':
+        for (char *name = strtok(optarg, ","); name; name = strtok(NULL, ","))
+            choice->without |= 1u << index_of(sim_fault_names, SIM_FAULTS, name, "fault");
+        return;
+    case 'H':
+        sim_history = history_open(optarg);
+        if (sim_history < 0)
+            fail("file that can be written", optarg);
+        return;
+    case 'C':
+        sim_commands = fopen(optarg, "we");
+        if (!sim_commands)
+            fail("file that can be written", optarg);
+        return;
+    case 'I':
+        sim_identity = strlen(optarg) == 80 ? optarg : (fail("run_id and master_replid", optarg), NULL);
+        return;
+    default:
+        exit(2);
+    }
 }
 
 static void read_arguments(struct choice *choice, int count, char **arguments)
@@ -313,39 +295,11 @@ static void read_arguments(struct choice *choice, int count, char **arguments)
         {"seed", required_argument, NULL, 's'},     {"operations", required_argument, NULL, 'o'},
         {"world", required_argument, NULL, 'w'},    {"trace", no_argument, NULL, 't'},
         {"beyond", required_argument, NULL, 'b'},   {"boundary", no_argument, NULL, 'B'},
-        {"without", required_argument, NULL, 'x'},  {"clients", required_argument, NULL, 'c'},
-        {"terse", no_argument, NULL, 'T'},          {"history", required_argument, NULL, 'H'},
-        {"commands", required_argument, NULL, 'C'}, {"identity", required_argument, NULL, 'I'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
-    for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
-        if (option == 's' || option == 'w')
-            choice->seed = number(optarg);
-        choice->one_world = choice->one_world || option == 'w';
-        if (option == 'o')
-            choice->operations = number(optarg);
-        else if (option == 't')
-            choice->tracing = true;
-        else if (option == 'T')
-            choice->terse = true;
-        else if (option == 'H')
-            sim_history = open_history(optarg);
-        else if (option == 'C')
-            sim_commands = open_commands(optarg);
-        else if (option == 'I')
-            sim_identity = strlen(optarg) == 80 ? optarg : (fail("run_id and master_replid", optarg), NULL);
-        else if (option == 'B')
-            choice->boundary = true;
-        else if (option == 'b')
-            choice->beyond = index_of(sim_beyond_names, SIM_BEYONDS, optarg, "class");
-        else if (option == 'x')
-            choice->without = faults_of(optarg);
-        else if (option == 'c')
-            choice->processes = (unsigned)number(optarg);
-        else if (option == 'h' || option == '?') {
-            usage(option == 'h' ? stdout : stderr);
-            exit(option == 'h' ? 0 : 2);
-        }
-    }
+        {"without", required_argument, NULL, 'x'},  {"terse", no_argument, NULL, 'T'},
+        {"history", required_argument, NULL, 'H'},  {"commands", required_argument, NULL, 'C'},
+        {"identity", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0}};
+    for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;)
+        read_option(choice, option);
 }
 
 int main(int count, char **arguments)

@@ -318,7 +318,7 @@ static void record_worlds(void)
 {
     char *path = fixture_text("%s/commands", temp_dir_path(temp_dir_make()));
     char *command =
-        fixture_text("'%s' --seed 15 --operations 2500 --commands '%s' --identity %s%s >/dev/null --without "
+        fixture_text("'%s' --seed 28 --operations 1500 --commands '%s' --identity %s%s >/dev/null --without "
                      "restart,promote,failover,swap,evict,foreign,jump,elect",
                      SIMULATOR, path, model.run_id, model.replid);
     ck_assert_msg(system(command) == 0 && file_read(path, &records), "%s", command);

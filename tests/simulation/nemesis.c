@@ -1,4 +1,7 @@
-/* The faults of a world. Each kind has its own random stream, so that leaving one out does not change the others. */
+/*
+ * The faults of a world, one row of a table each. Each kind has its own random stream, so that leaving one out does not change
+ * the others. A handler returns false if the fault cannot happen now; the fault ends by itself, or when the row's time is over.
+ */
 #include <stdio.h>
 
 #include "quorum/attest.h"
@@ -12,24 +15,14 @@ const char *const sim_beyond_names[SIM_BEYONDS] = {"within", "rate", "jump", "st
 
 const char *sim_identity;
 
-static struct sim_random *stream(enum sim_fault fault)
+static uint64_t *stream(enum sim_fault fault)
 {
     return &sim_world->fault_streams[fault];
 }
 
-static struct sim_node *any_node(struct sim_random *random)
+static quorum_duration draw(uint64_t *random, quorum_duration least, quorum_duration most)
 {
-    return &sim_world->nodes[sim_random_below(random, sim_world->config.nodes)];
-}
-
-static struct sim_process *any_process(struct sim_random *random)
-{
-    return &sim_world->processes[sim_random_below(random, sim_world->config.processes)];
-}
-
-static quorum_duration draw(struct sim_random *random, quorum_duration least, quorum_duration most)
-{
-    return sim_random_log(random, least, most);
+    return random_log(random, least, most);
 }
 
 static quorum_duration max_ttl(void)
@@ -40,7 +33,7 @@ static quorum_duration max_ttl(void)
 static void draw_id(char id[41])
 {
     for (size_t i = 0; i < 40; i++)
-        id[i] = "0123456789abcdef"[sim_random_below(&sim_world->identity, 16)];
+        id[i] = "0123456789abcdef"[random_below(&sim_world->identity, 16)];
     id[40] = '\0';
 }
 
@@ -56,24 +49,23 @@ static void name_run(struct sim_node *node)
 
 /* ------------------------------------------------------------------------------------------------------ connections */
 
-static void break_link(struct sim_random *random)
+static bool break_link(struct sim_occasion *at)
 {
     struct sim_link *link = sim_world->links;
     unsigned count = 0;
     for (struct sim_link *each = link; each; each = each->next)
         count++;
-    for (uint64_t skip = sim_random_below(random, count); skip > 0 && link; skip--)
+    for (unsigned skip = count ? random_below(at->random, count) : 0; skip > 0; skip--)
         link = link->next;
-    bool client_told = sim_random_chance(random, 700), server_told = sim_random_chance(random, 500);
+    bool client_told = random_chance(at->random, 700), server_told = random_chance(at->random, 500);
     if (!link || !link->client_open)
-        return;
-    SIM_TRACE(sim_client_name(link->process), "loses a connection to node %u; %s is told", link->node->index + 1,
-              client_told   ? server_told ? "everybody" : "it alone"
-              : server_told ? "the node alone"
-                            : "nobody");
-    if (!server_told && sim_random_chance(random, 500))
-        link->held_up_until = sim_world->now + draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
+        return false;
+    SIM_TRACE(sim_client_name(link->process), "loses a connection to node %u%s%s", link->node->index + 1,
+              client_told ? ", and sees it" : "", server_told ? ", which sees it" : "");
+    if (!server_told && random_chance(at->random, 500))
+        link->held_up_until = sim_world->now + at->time;
     sim_link_cut(link, client_told, server_told);
+    return true;
 }
 
 static void hold_up(unsigned process, unsigned node, bool up, bool down, quorum_time until)
@@ -85,21 +77,24 @@ static void hold_up(unsigned process, unsigned node, bool up, bool down, quorum_
         path->down_blocked_until = until;
 }
 
-static void partition(struct sim_random *random)
+void sim_path_block(unsigned process, unsigned host, quorum_time until)
 {
-    static const char *const extents[] = {"what is between", "all of this node's, not only between",
-                                          "all of this client's, not only between"};
-    static const char *const ways[] = {"both ways", "to the node", "to the client"};
+    hold_up(process, host, true, true, until);
+}
+
+/* Between a client and a node, or all that is the client's or the node's; both ways, to the node, or to the client. */
+static bool partition(struct sim_occasion *at)
+{
     const struct sim_config *config = &sim_world->config;
-    unsigned process = any_process(random)->index, node = (unsigned)sim_random_below(random, sim_hosts());
-    unsigned extent = (unsigned)sim_random_below(random, 3), way = (unsigned)sim_random_below(random, 3);
-    quorum_time until = sim_world->now + draw(random, 5 * QUORUM_MILLISECOND, 3 * QUORUM_SECOND);
-    SIM_TRACE("network", "holds up %s client %u and node %u, %s, for %.0f ms", extents[extent], process + 1, node + 1,
-              ways[way], (double)(until - sim_world->now) / 1e6);
+    unsigned host = random_below(at->random, sim_hosts()), extent = random_below(at->random, 3),
+             way = random_below(at->random, 3);
+    SIM_TRACE("network", "holds up packets between client %u and node %u, extent %u, way %u", at->process->index + 1,
+              host + 1, extent, way);
     for (unsigned p = 0; p < config->processes; p++)
         for (unsigned n = 0; n < sim_hosts(); n++)
-            if ((p == process || extent == 1) && (n == node || extent == 2))
-                hold_up(p, n, way != 2, way != 1, until);
+            if ((p == at->process->index || extent == 1) && (n == host || extent == 2))
+                hold_up(p, n, way != 2, way != 1, sim_world->now + at->time);
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ nodes */
@@ -107,26 +102,8 @@ static void partition(struct sim_random *random)
 static void resume(void *subject, uint64_t incarnation)
 {
     struct sim_node *node = subject;
-    if (!node->hung || node->incarnation != incarnation)
-        return;
-    SIM_TRACE(sim_node_name(node), "goes on");
-    sim_node_resume(node);
-}
-
-static void hang(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    quorum_duration time = draw(random, 10 * QUORUM_MILLISECOND, 4 * QUORUM_SECOND);
-    if (!node->up || node->hung)
-        return;
-    SIM_TRACE(sim_node_name(node), "hangs for %.0f ms", (double)time / 1e6);
-    node->hung = true;
-    sim_at(sim_world->now + time, resume, node, node->incarnation);
-}
-
-void sim_path_block(unsigned process, unsigned host, quorum_time until)
-{
-    hold_up(process, host, true, true, until);
+    if (node->hung && node->incarnation == incarnation)
+        sim_node_resume(node);
 }
 
 void sim_node_restart(struct sim_node *node)
@@ -158,41 +135,6 @@ static bool die(struct sim_node *node, quorum_duration away)
     return true;
 }
 
-static void restart(struct sim_random *random)
-{
-    static const char *const memories[] = {"remembering all", "empty", "with an old snapshot"};
-    struct sim_node *node = any_node(random);
-    unsigned memory = (unsigned)sim_random_below(random, 3);
-    quorum_duration away = draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
-    if (!die(node, away))
-        return;
-    SIM_TRACE(sim_node_name(node), "dies; it is back after %.0f ms, %s", (double)away / 1e6, memories[memory]);
-    if (memory == 1)
-        sim_keyspace_clear(&node->server.keys);
-    else if (memory == 2)
-        sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
-    if (memory)
-        sim_node_forgets(node);
-}
-
-static void take_over(struct sim_node *node, struct sim_random *random)
-{
-    sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
-    /* A different machine, with a different clock. */
-    sim_clock_jump(&node->clock, sim_world->now,
-                   (int64_t)sim_random_below(random, QUORUM_SECOND) - (int64_t)(QUORUM_SECOND / 2));
-    sim_node_forgets(node);
-}
-
-static void promote(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    if (!die(node, draw(random, QUORUM_MILLISECOND, 500 * QUORUM_MILLISECOND)))
-        return;
-    SIM_TRACE(sim_node_name(node), "dies; a replica that missed the last writes takes over");
-    take_over(node, random);
-}
-
 static void recover(void *subject, uint64_t unused)
 {
     struct sim_node *node = subject;
@@ -201,38 +143,9 @@ static void recover(void *subject, uint64_t unused)
     node->slow = 0;
 }
 
-static void refuse(struct sim_random *random)
-{
-    static const char *const refusals[] = {
-        "LOADING Redis is loading the dataset in memory", "OOM command not allowed when used memory > 'maxmemory'.",
-        "BUSY Redis is busy running a script.", "MISCONF Redis is configured to save RDB snapshots"};
-    struct sim_node *node = any_node(random);
-    quorum_duration time = draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
-    node->server.refusal = refusals[sim_random_below(random, 4)];
-    SIM_TRACE(sim_node_name(node), "answers '%s' for %.0f ms", node->server.refusal, (double)time / 1e6);
-    sim_at(sim_world->now + time, recover, node, 0);
-}
-
-static void slow_down(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    node->slow = draw(random, QUORUM_MILLISECOND, 100 * QUORUM_MILLISECOND);
-    SIM_TRACE(sim_node_name(node), "is slow, by %.1f ms a packet", (double)node->slow / 1e6);
-    sim_at(sim_world->now + draw(random, 10 * QUORUM_MILLISECOND, QUORUM_SECOND), recover, node, 0);
-}
-
-static void forget_scripts(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    /* All of them, or a random part. */
-    bool all = sim_random_chance(random, 500);
-    node->server.scripts &= all ? 0 : (uint32_t)sim_random_next(random);
-    SIM_TRACE(sim_node_name(node), "forgets %s of its scripts", all ? "all" : "some");
-}
-
 static void save(void *subject, uint64_t unused)
 {
-    struct sim_random *random = &sim_world->nemesis;
+    uint64_t *random = &sim_world->nemesis;
     struct sim_node *node = subject;
     (void)unused;
     if (sim_world->calm)
@@ -240,16 +153,6 @@ static void save(void *subject, uint64_t unused)
     if (node->up)
         sim_keyspace_copy(&node->snapshot, &node->server.keys, false);
     sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, 10 * QUORUM_SECOND), save, node, 0);
-}
-
-static void flush(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    SIM_TRACE(sim_node_name(node), "is flushed");
-    if (node->index == 0)
-        sim_commands_add(0, 0, NULL);
-    sim_keyspace_clear(&node->server.keys);
-    sim_node_forgets(node);
 }
 
 static void name_history(struct sim_node *node)
@@ -267,49 +170,80 @@ void sim_node_promote(struct sim_node *node)
 static void be_promoted(void *subject, uint64_t incarnation)
 {
     struct sim_node *node = subject;
-    if (!node->server.replica || node->incarnation != incarnation)
-        return;
-    SIM_TRACE(sim_node_name(node), "is a master again");
-    sim_node_promote(node);
+    if (node->server.replica && node->incarnation == incarnation)
+        sim_node_promote(node);
 }
 
-/* Assumed: a synchronization takes longer than a look at the evidence vouches. The copied data is available when it ends. */
-static void fail_over(struct sim_random *random)
+/* Assumed: a synchronization of a replica takes longer than a look at the evidence vouches; the
+ * copied data is available when it ends. Evicted is half of the keys, possibly with the marker. */
+static bool happen_to_server(struct sim_occasion *at)
 {
-    struct sim_node *node = any_node(random);
-    quorum_duration time = QUORUM_LOOK_LASTS + draw(random, QUORUM_MILLISECOND, QUORUM_SECOND);
-    if (!node->up || node->server.replica)
-        return;
-    SIM_TRACE(sim_node_name(node), "becomes a replica of an old copy for %.0f ms", (double)time / 1e6);
-    sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
-    node->server.replica = true;
-    sim_node_forgets(node);
-    sim_at(sim_world->now + time, be_promoted, node, node->incarnation);
-}
-
-static void swap_databases(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    struct sim_keyspace mine = node->server.keys;
-    if (!node->up || node->server.replica)
-        return;
-    SIM_TRACE(sim_node_name(node), "its databases are exchanged");
-    node->server.keys = node->other;
-    node->other = mine;
-    sim_keyspace_copy(&node->server.keys, &node->server.keys, true);
-    node->server.swaps++;
-    sim_node_forgets(node);
-}
-
-/* Evicts half of the keys, possibly with the marker. */
-static void evict(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    unsigned evicted = sim_keyspace_evict(&node->server.keys, sim_random_next(random));
-    SIM_TRACE(sim_node_name(node), "evicts %u keys", evicted);
-    node->server.evicted += evicted;
-    if (evicted)
+    static const char *const refusals[] = {
+        "LOADING Redis is loading the dataset in memory", "OOM command not allowed when used memory > 'maxmemory'.",
+        "BUSY Redis is busy running a script.", "MISCONF Redis is configured to save RDB snapshots"};
+    struct sim_node *node = at->node;
+    struct sim_server *server = &node->server;
+    struct sim_keyspace mine = server->keys;
+    unsigned memory = 1, evicted;
+    switch (at->fault) {
+    case SIM_FAULT_REFUSE:
+        server->refusal = refusals[random_below(at->random, 4)];
+        return true;
+    case SIM_FAULT_SLOW:
+        node->slow = draw(at->random, QUORUM_MILLISECOND, 100 * QUORUM_MILLISECOND);
+        return true;
+    case SIM_FAULT_UNSCRIPT: /* all of them, or a random part */
+        server->scripts &= random_chance(at->random, 500) ? 0 : (uint32_t)next_random(at->random);
+        return true;
+    case SIM_FAULT_HANG:
+        if (!node->up || node->hung)
+            return false;
+        node->hung = true;
+        return true;
+    case SIM_FAULT_FLUSH:
+        if (node->index == 0)
+            sim_commands_add(0, 0, NULL);
+        sim_keyspace_clear(&server->keys);
+        break;
+    case SIM_FAULT_EVICT:
+        evicted = sim_keyspace_evict(&server->keys, next_random(at->random));
+        server->evicted += evicted;
+        memory = evicted;
+        break;
+    case SIM_FAULT_RESTART: /* with its data, without it, or with an old copy */
+        memory = random_below(at->random, 3);
+        if (!die(node, at->time))
+            return false;
+        if (memory == 1)
+            sim_keyspace_clear(&server->keys);
+        else if (memory == 2)
+            sim_keyspace_copy(&server->keys, &node->snapshot, true);
+        break;
+    case SIM_FAULT_PROMOTE: /* a replica that missed the last writes, on a machine with another clock */
+        if (!die(node, at->time))
+            return false;
+        sim_keyspace_copy(&server->keys, &node->snapshot, true);
+        sim_clock_jump(&node->clock, sim_world->now,
+                       random_below(at->random, QUORUM_SECOND) - (int64_t)(QUORUM_SECOND / 2));
+        break;
+    case SIM_FAULT_FAILOVER:
+    case SIM_FAULT_SWAP:
+        if (!node->up || server->replica)
+            return false;
+        server->replica = at->fault == SIM_FAULT_FAILOVER;
+        if (at->fault == SIM_FAULT_SWAP) {
+            server->keys = node->other;
+            node->other = mine;
+            server->swaps++;
+        }
+        sim_keyspace_copy(&server->keys, server->replica ? &node->snapshot : &server->keys, true);
+        break;
+    default:
+        return false;
+    }
+    if (memory)
         sim_node_forgets(node);
+    return true;
 }
 
 /* The client has a sample of the server's clock, and has dealt with its last jump. */
@@ -326,19 +260,18 @@ static bool knows_clock(const struct sim_process *process, const struct sim_node
 
 /* By more than clocks can drift in a minute. No client has looked for so long that a request from before, whose grant
  * relies on that sample, has timed out. One clock at a time: if a majority jumped, each client would blame its own. */
-static void jump_unseen(struct sim_random *random)
+static bool jump_unseen(struct sim_occasion *at)
 {
-    struct sim_node *node = any_node(random);
-    quorum_duration by = draw(random, 5 * QUORUM_SECOND, 5 * QUORUM_SECOND + 2 * max_ttl());
-    if (!node->up || node->hung || sim_world->now - node->looked < 4 * QUORUM_SECOND)
-        return;
-    for (unsigned i = 0; i < sim_world->config.processes * sim_world->config.nodes; i++)
-        if (!knows_clock(&sim_world->processes[i / sim_world->config.nodes],
-                         &sim_world->nodes[i % sim_world->config.nodes]))
-            return;
-    SIM_TRACE(sim_node_name(node), "its clock jumps by %.0f ms, and no client looks", (double)by / 1e6);
+    const struct sim_config *config = &sim_world->config;
+    if (!at->node->up || at->node->hung || sim_world->now - at->node->looked < 4 * QUORUM_SECOND)
+        return false;
+    for (unsigned i = 0; i < config->processes * config->nodes; i++)
+        if (!knows_clock(&sim_world->processes[i / config->nodes], &sim_world->nodes[i % config->nodes]))
+            return false;
     sim_world->totals->met[SIM_MET_CLOCK_JUMP]++;
-    sim_clock_jump(&node->clock, sim_world->now, (int64_t)by);
+    sim_clock_jump(&at->node->clock, sim_world->now,
+                   (int64_t)draw(at->random, 5 * QUORUM_SECOND, 5 * QUORUM_SECOND + 2 * max_ttl()));
+    return true;
 }
 
 /* -------------------------------------------------------------------------------------------------- foreign clients */
@@ -367,15 +300,15 @@ static void release_as_foreigner(void *subject, uint64_t number)
 }
 
 /* SET NX PX on every node that is up and not a replica, at once. */
-static void hold_as_foreigner(struct sim_random *random)
+static bool hold_as_foreigner(struct sim_occasion *at)
 {
     static unsigned names[SIM_RESOURCES_MAX];
-    unsigned *name = &names[sim_random_below(random, sim_world->config.resources)];
-    uint64_t number = sim_random_next(random);
+    unsigned *name = &names[random_below(at->random, sim_world->config.resources)];
+    uint64_t number = next_random(at->random);
     char token[32], ttl[24];
     *name = (unsigned)(name - names);
     snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
-    snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)sim_random_log(random, 50, 3000));
+    snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)random_log(at->random, 50, 3000));
     SIM_TRACE("foreigner", "takes '%s' for %s ms", sim_resource_name(*name), ttl);
     const struct resp_argument words[] = {resp_argument_of("SET"), resp_argument_of(sim_resource_name(*name)),
                                           resp_argument_of(token), resp_argument_of("NX"),
@@ -383,30 +316,28 @@ static void hold_as_foreigner(struct sim_random *random)
     for (unsigned i = 0; i < sim_servers(); i++)
         if (sim_world->nodes[i].up && !sim_world->nodes[i].server.replica)
             execute(&sim_world->nodes[i], 6, words);
-    sim_at(sim_world->now + draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND), release_as_foreigner, name, number);
+    sim_at(sim_world->now + at->time, release_as_foreigner, name, number);
+    return true;
 }
 
 /* -------------------------------------------------------------------------------------------------------- processes */
 
-static void pause_process(struct sim_random *random)
+static bool pause_process(struct sim_occasion *at)
 {
-    struct sim_process *process = any_process(random);
+    if (!at->process->alive || at->process->paused_until > sim_world->now)
+        return false;
     bool idle = sim_world->config.idle; /* then a lock is held for long, and only a long pause matters */
-    quorum_duration time = draw(random, idle ? max_ttl() / 4 : QUORUM_MILLISECOND, max_ttl() + QUORUM_SECOND);
-    if (!process->alive || process->paused_until > sim_world->now)
-        return;
-    SIM_TRACE(sim_client_name(process), "stands still for %.0f ms", (double)time / 1e6);
-    process->paused_until = sim_world->now + time;
-    sim_check_stalled(process, process->paused_until);
+    at->time = draw(at->random, idle ? max_ttl() / 4 : QUORUM_MILLISECOND, max_ttl() + QUORUM_SECOND);
+    at->process->paused_until = sim_world->now + at->time;
+    sim_check_stalled(at->process, at->process->paused_until);
+    return true;
 }
 
 static void be_reborn(void *subject, uint64_t life)
 {
     struct sim_process *process = subject;
-    if (process->alive || process->life != life)
-        return;
-    SIM_TRACE(sim_client_name(process), "starts again");
-    sim_process_start(process);
+    if (!process->alive && process->life == life)
+        sim_process_start(process);
 }
 
 void sim_process_replace(struct sim_process *process)
@@ -415,60 +346,57 @@ void sim_process_replace(struct sim_process *process)
            process->life);
 }
 
-static void crash(struct sim_random *random)
+static bool crash(struct sim_occasion *at)
 {
-    struct sim_process *process = any_process(random);
-    if (!process->alive)
-        return;
-    SIM_TRACE(sim_client_name(process), "dies");
-    if (!process->closing)
-        sim_check_count(process);
-    sim_check_excuse(process);
-    sim_process_end(process);
-    sim_process_replace(process);
+    if (!at->process->alive)
+        return false;
+    if (!at->process->closing)
+        sim_check_count(at->process);
+    sim_check_excuse(at->process);
+    sim_process_end(at->process);
+    sim_process_replace(at->process);
+    return true;
 }
 
-static void close_client(struct sim_random *random)
+static bool close_client(struct sim_occasion *at)
 {
-    struct sim_process *process = any_process(random);
-    if (!process->alive || process->closing)
-        return;
-    process->wanted = SIM_CLOSE;
-    sim_process_wake(process, sim_world->now);
+    if (!at->process->alive || at->process->closing)
+        return false;
+    at->process->wanted = SIM_CLOSE;
+    sim_process_wake(at->process, sim_world->now);
+    return true;
 }
 
-static int64_t draw_rate(struct sim_random *random)
+static int64_t draw_rate(uint64_t *random)
 {
-    return (int64_t)sim_random_below(random, 9000001) - 4500000; /* the rates of two clocks differ by less than 1 % */
+    return (int64_t)random_below(random, 9000001) - 4500000; /* the rates of two clocks differ by less than 1 % */
 }
 
-static void change_rates(struct sim_random *random)
+static bool change_rates(struct sim_occasion *at)
 {
-    struct sim_node *node = any_node(random);
-    struct sim_process *process = any_process(random);
-    if (node->clock.rate == node->clock.rate_by_itself && sim_world->config.beyond != SIM_BEYOND_RATE) {
-        node->clock.rate_by_itself = draw_rate(random);
-        sim_clock_turn(&node->clock, sim_world->now, node->clock.rate_by_itself);
+    struct sim_clock *clock = &sim_world->nodes[random_below(at->random, sim_world->config.nodes)].clock;
+    if (clock->rate == clock->rate_by_itself && sim_world->config.beyond != SIM_BEYOND_RATE) {
+        clock->rate_by_itself = draw_rate(at->random);
+        sim_clock_turn(clock, sim_world->now, clock->rate_by_itself);
     }
     /* A process' last action may be ahead of the world's time. If its clock slowed down before that action, it would
      * run backwards. */
-    if (process->clock.rate == SIM_STOPPED || process->busy_until > sim_world->now)
-        return;
-    process->clock.rate_by_itself = draw_rate(random);
-    sim_clock_turn(&process->clock, sim_world->now, process->clock.rate_by_itself);
-    sim_check_clock(process);
-    sim_process_alarm_moved(process);
+    if (at->process->clock.rate == SIM_STOPPED || at->process->busy_until > sim_world->now)
+        return false;
+    at->process->clock.rate_by_itself = draw_rate(at->random);
+    sim_clock_turn(&at->process->clock, sim_world->now, at->process->clock.rate_by_itself);
+    sim_check_clock(at->process);
+    sim_process_alarm_moved(at->process);
+    return true;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- beyond */
 
-static void jump(struct sim_random *random)
+static bool jump(struct sim_occasion *at)
 {
-    struct sim_node *node = any_node(random);
-    int64_t by = (int64_t)draw(random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
-    by = sim_random_chance(random, 700) ? by : -by;
-    SIM_TRACE(sim_node_name(node), "its clock jumps by %.0f ms", (double)by / 1e6);
-    sim_clock_jump(&node->clock, sim_world->now, by);
+    int64_t by = (int64_t)draw(at->random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
+    sim_clock_jump(&at->node->clock, sim_world->now, random_chance(at->random, 700) ? by : -by);
+    return true;
 }
 
 static void start_clock(void *subject, uint64_t unused)
@@ -477,69 +405,74 @@ static void start_clock(void *subject, uint64_t unused)
     (void)unused;
     if (process->clock.rate != SIM_STOPPED)
         return;
-    SIM_TRACE(sim_client_name(process), "goes on, and its clock does");
     sim_clock_turn(&process->clock, sim_world->now, process->clock.rate_by_itself);
     sim_process_alarm_moved(process);
 }
 
-static void stop_clock(struct sim_random *random)
+static bool stop_clock(struct sim_occasion *at)
 {
-    struct sim_process *process = any_process(random);
-    quorum_duration time = draw(random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
-    if (process->clock.rate == SIM_STOPPED || !process->alive || process->busy_until > sim_world->now)
-        return;
-    SIM_TRACE(sim_client_name(process), "stands still for %.0f ms, and its clock does", (double)time / 1e6);
-    sim_clock_turn(&process->clock, sim_world->now, SIM_STOPPED);
-    if (process->paused_until < sim_world->now + time)
-        process->paused_until = sim_world->now + time;
-    sim_check_stalled(process, process->paused_until);
-    sim_at(sim_world->now + time, start_clock, process, 0);
-}
-
-static void go_beyond(void *subject, uint64_t unused)
-{
-    struct sim_random *random = &sim_world->nemesis;
-    (void)subject;
-    (void)unused;
-    if (sim_world->calm)
-        return;
-    sim_world->totals->beyond++;
-    if (sim_world->config.beyond == SIM_BEYOND_JUMP)
-        jump(random);
-    else if (sim_world->config.beyond == SIM_BEYOND_STOP)
-        stop_clock(random);
-    else
-        return;
-    sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, 2 * QUORUM_SECOND), go_beyond, NULL, 0);
+    if (at->process->clock.rate == SIM_STOPPED || !at->process->alive || at->process->busy_until > sim_world->now)
+        return false;
+    at->time = draw(at->random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
+    sim_clock_turn(&at->process->clock, sim_world->now, SIM_STOPPED);
+    if (at->process->paused_until < sim_world->now + at->time)
+        at->process->paused_until = sim_world->now + at->time;
+    sim_check_stalled(at->process, at->process->paused_until);
+    sim_at(sim_world->now + at->time, start_clock, at->process, 0);
+    return true;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- course */
 
-static void (*const handlers[SIM_FAULTS])(struct sim_random *) = {
-    [SIM_FAULT_BREAK] = break_link,
-    [SIM_FAULT_PARTITION] = partition,
-    [SIM_FAULT_HANG] = hang,
-    [SIM_FAULT_RESTART] = restart,
-    [SIM_FAULT_PROMOTE] = promote,
-    [SIM_FAULT_REFUSE] = refuse,
-    [SIM_FAULT_UNSCRIPT] = forget_scripts,
-    [SIM_FAULT_PAUSE] = pause_process,
-    [SIM_FAULT_CRASH] = crash,
-    [SIM_FAULT_CLOSE] = close_client,
-    [SIM_FAULT_SLOW] = slow_down,
-    [SIM_FAULT_DRIFT] = change_rates,
-    [SIM_FAULT_FLUSH] = flush,
-    [SIM_FAULT_FAILOVER] = fail_over,
-    [SIM_FAULT_SWAP] = swap_databases,
-    [SIM_FAULT_EVICT] = evict,
-    [SIM_FAULT_FOREIGN] = hold_as_foreigner,
-    [SIM_FAULT_JUMP] = jump_unseen,
-    [SIM_FAULT_ELECT] = sim_group_elect,
+#define MS(number) ((number)*QUORUM_MILLISECOND)
+
+static const struct {
+    bool (*happen)(struct sim_occasion *at);
+    quorum_duration least, most;                      /* how long; 0: at once */
+    void (*end)(void *subject, uint64_t incarnation); /* then */
+} faults[SIM_ALL_FAULTS] = {
+    [SIM_FAULT_BREAK] = {break_link, MS(1), MS(2000), NULL},
+    [SIM_FAULT_PARTITION] = {partition, MS(5), MS(3000), NULL},
+    [SIM_FAULT_HANG] = {happen_to_server, MS(10), MS(4000), resume},
+    [SIM_FAULT_RESTART] = {happen_to_server, MS(1), MS(2000), NULL},
+    [SIM_FAULT_PROMOTE] = {happen_to_server, MS(1), MS(500), NULL},
+    [SIM_FAULT_REFUSE] = {happen_to_server, MS(1), MS(2000), recover},
+    [SIM_FAULT_UNSCRIPT] = {happen_to_server, 0, 0, NULL},
+    [SIM_FAULT_PAUSE] = {pause_process, 0, 0, NULL},
+    [SIM_FAULT_CRASH] = {crash, 0, 0, NULL},
+    [SIM_FAULT_CLOSE] = {close_client, 0, 0, NULL},
+    [SIM_FAULT_SLOW] = {happen_to_server, MS(10), MS(1000), recover},
+    [SIM_FAULT_DRIFT] = {change_rates, 0, 0, NULL},
+    [SIM_FAULT_FLUSH] = {happen_to_server, 0, 0, NULL},
+    [SIM_FAULT_FAILOVER] = {happen_to_server, QUORUM_LOOK_LASTS + MS(1), QUORUM_LOOK_LASTS + MS(1000), be_promoted},
+    [SIM_FAULT_SWAP] = {happen_to_server, 0, 0, NULL},
+    [SIM_FAULT_EVICT] = {happen_to_server, 0, 0, NULL},
+    [SIM_FAULT_FOREIGN] = {hold_as_foreigner, MS(1), MS(2000), NULL},
+    [SIM_FAULT_JUMP] = {jump_unseen, 0, 0, NULL},
+    [SIM_FAULT_ELECT] = {sim_group_elect, 0, 0, NULL},
+    [SIM_FAULTS + SIM_BEYOND_JUMP] = {jump, 0, 0, NULL},
+    [SIM_FAULTS + SIM_BEYOND_STOP] = {stop_clock, 0, 0, NULL},
 };
+
+static void happen(unsigned fault, uint64_t *random)
+{
+    struct sim_occasion at = {.fault = fault,
+                              .node = &sim_world->nodes[random_below(random, sim_world->config.nodes)],
+                              .process = &sim_world->processes[random_below(random, sim_world->config.processes)],
+                              .random = random,
+                              .time = faults[fault].most ? draw(random, faults[fault].least, faults[fault].most) : 0};
+    if (!faults[fault].happen(&at))
+        return;
+    SIM_TRACE("nemesis", "%s (node %u or client %u), %.0f ms",
+              fault < SIM_FAULTS ? sim_fault_names[fault] : sim_beyond_names[fault - SIM_FAULTS], at.node->index + 1,
+              at.process->index + 1, (double)at.time / 1e6);
+    if (faults[fault].end)
+        sim_at(sim_world->now + at.time, faults[fault].end, at.node, at.node->incarnation);
+}
 
 static void befall(void *subject, uint64_t fault)
 {
-    struct sim_random *random = stream((enum sim_fault)fault);
+    uint64_t *random = &sim_world->fault_streams[fault];
     quorum_duration every = sim_world->config.fault_every[fault];
     /* First every client reads the largest max_ttl of all. */
     quorum_duration peace = sim_world->config.differ && !subject ? 3 * QUORUM_SECOND : 0;
@@ -547,34 +480,33 @@ static void befall(void *subject, uint64_t fault)
         return;
     if (subject) {
         sim_world->totals->faults[fault]++;
-        handlers[fault](random);
+        happen((unsigned)fault, random);
     }
-    sim_at(sim_world->now + peace + sim_random_between(random, 1, 2 * every), befall, sim_world, fault);
+    sim_at(sim_world->now + peace + random_between(random, 1, 2 * every), befall, sim_world, fault);
+}
+
+static void set_clock(struct sim_clock *clock, quorum_time shown)
+{
+    uint64_t *random = stream(SIM_FAULT_DRIFT);
+    clock->since = sim_world->now;
+    clock->shown = shown;
+    clock->rate = clock->rate_by_itself = sim_world->config.faults & 1u << SIM_FAULT_DRIFT ? draw_rate(random) : 0;
 }
 
 static void set_clocks(void)
 {
     struct sim_world *world = sim_world;
-    struct sim_random *random = stream(SIM_FAULT_DRIFT);
-    bool drift = world->config.faults & 1u << SIM_FAULT_DRIFT;
+    uint64_t *random = stream(SIM_FAULT_DRIFT);
     for (unsigned i = 0; i < sim_hosts(); i++) {
         struct sim_clock *clock = &world->nodes[i].clock;
-        clock->since = world->now;
-        clock->shown = UINT64_C(1700000000) * QUORUM_SECOND + sim_random_below(random, QUORUM_SECOND);
-        clock->rate = drift ? draw_rate(random) : 0;
+        set_clock(clock, UINT64_C(1700000000) * QUORUM_SECOND + random_below(random, QUORUM_SECOND));
         if (world->config.beyond == SIM_BEYOND_RATE && i <= world->config.nodes / 2)
-            clock->rate = (int64_t)sim_random_between(&world->nemesis, 20000000, 500000000);
-        clock->rate_by_itself = clock->rate;
+            clock->rate = clock->rate_by_itself = (int64_t)random_between(&world->nemesis, 20000000, 500000000);
     }
     for (unsigned i = 0; i < world->config.processes; i++) {
         struct sim_process *process = &world->processes[i];
-        struct sim_clock *clock = &process->clock;
-        clock->since = world->now;
-        clock->shown = QUORUM_SECOND + sim_random_below(random, 1000 * QUORUM_SECOND);
-        clock->rate = clock->rate_by_itself = drift ? draw_rate(random) : 0;
-        process->wall_offset = (int64_t)sim_random_below(random, QUORUM_SECOND);
-        if (world->config.exact_walls)
-            process->wall_offset = 0;
+        set_clock(&process->clock, QUORUM_SECOND + random_between(random, 0, 1000 * QUORUM_SECOND));
+        process->wall_offset = world->config.exact_walls ? 0 : random_below(random, QUORUM_SECOND);
     }
 }
 
@@ -593,11 +525,9 @@ void sim_nemesis_start(void)
             save(node, 0);
     }
     sim_groups_start();
-    for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
-        if (world->config.faults & 1u << fault && handlers[fault])
+    for (unsigned fault = 0; fault < SIM_ALL_FAULTS; fault++)
+        if (world->config.faults & 1u << fault && faults[fault].happen)
             befall(NULL, fault);
-    if (world->config.beyond)
-        sim_at(world->now + draw(&world->nemesis, 20 * QUORUM_MILLISECOND, 2 * QUORUM_SECOND), go_beyond, NULL, 0);
 }
 
 void sim_nemesis_rest(void)

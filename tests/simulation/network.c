@@ -19,11 +19,11 @@ struct packet {
 
 static quorum_duration draw_delay(const struct sim_node *node)
 {
-    struct sim_random *random = &sim_world->network;
+    uint64_t *random = &sim_world->network;
     const struct sim_config *config = &sim_world->config;
-    quorum_duration delay = config->delay + sim_random_below(random, config->jitter + 1) + node->slow;
-    if (!sim_world->calm && sim_random_chance(random, config->tail))
-        delay += sim_random_log(random, QUORUM_MILLISECOND, 200 * QUORUM_MILLISECOND);
+    quorum_duration delay = config->delay + random_between(random, 0, config->jitter) + node->slow;
+    if (!sim_world->calm && random_chance(random, config->tail))
+        delay += random_log(random, QUORUM_MILLISECOND, 200 * QUORUM_MILLISECOND);
     return delay;
 }
 
@@ -377,12 +377,12 @@ static void break_silently(void *subject, uint64_t client_told)
 /* By chance a connection breaks hardly ever while a heal is on its way. */
 static void break_heal(struct sim_link *link, const char *bytes, size_t size)
 {
-    struct sim_random *random = &sim_world->fault_streams[SIM_FAULT_BREAK];
+    uint64_t *random = &sim_world->fault_streams[SIM_FAULT_BREAK];
     if (sim_world->calm || !(sim_world->config.faults & 1u << SIM_FAULT_BREAK) ||
-        !memmem(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1, TOKEN_DIGITS) || !sim_random_chance(random, 800))
+        !memmem(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1, TOKEN_DIGITS) || !random_chance(random, 800))
         return;
     link->references++;
-    sim_at(sim_world->now, break_silently, link, sim_random_chance(random, 700));
+    sim_at(sim_world->now, break_silently, link, random_chance(random, 700));
 }
 
 void sim_link_write(struct sim_link *link, const void *bytes, size_t size)
@@ -434,7 +434,7 @@ void sim_node_die(struct sim_node *node)
 void sim_node_resume(struct sim_node *node)
 {
     struct sim_link *waiting[256];
-    size_t count = 0;
+    unsigned count = 0;
     node->hung = false;
     for (struct sim_link *link = sim_world->links; link && count < 256; link = link->next)
         if (link->node == node && link->server_open) {
@@ -442,7 +442,7 @@ void sim_node_resume(struct sim_node *node)
             waiting[count++] = link;
         }
     for (; count > 0; count--) {
-        size_t pick = sim_random_below(&sim_world->network, count);
+        unsigned pick = random_below(&sim_world->network, count);
         struct sim_link *link = waiting[pick];
         waiting[pick] = waiting[count - 1];
         sim_node_execute(link);

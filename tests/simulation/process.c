@@ -27,10 +27,9 @@ static bool has_lag(const struct sim_config *config)
 void sim_process_preempt(struct sim_process *process)
 {
     struct sim_world *world = sim_world;
-    if (!has_lag(&world->config) || sim_random_below(&world->fault_streams[SIM_FAULT_LAG], 4096))
+    if (!has_lag(&world->config) || random_below(&world->fault_streams[SIM_FAULT_LAG], 4096))
         return;
-    process->lag +=
-        sim_random_log(&world->fault_streams[SIM_FAULT_LAG], 10 * QUORUM_MICROSECOND, 300 * QUORUM_MILLISECOND);
+    process->lag += random_log(&world->fault_streams[SIM_FAULT_LAG], 10 * QUORUM_MICROSECOND, 300 * QUORUM_MILLISECOND);
     world->totals->faults[SIM_FAULT_LAG]++;
 }
 
@@ -53,16 +52,16 @@ static void node_list(char *text, size_t size)
 static void set_options(struct sim_process *process)
 {
     const struct sim_config *config = &sim_world->config;
-    struct sim_random *random = &sim_world->workload;
+    uint64_t *random = &sim_world->workload;
     process->options = (redlock_options)REDLOCK_OPTIONS_INIT;
     process->options.max_ttl_ms = config->max_ttl_ms;
     process->options.ttl_ms = config->ttl_ms[0];
     process->options.guard = config->beyond != SIM_BEYOND_UNGUARDED;
-    process->options.node_timeout_ms = sim_random_chance(random, 500) ? 50 : 20;
-    process->options.silence_limit_ms = sim_random_chance(random, 500) ? 2000 : 300;
-    process->options.connect_timeout_ms = sim_random_chance(random, 500) ? 1000 : 200;
+    process->options.node_timeout_ms = random_chance(random, 500) ? 50 : 20;
+    process->options.silence_limit_ms = random_chance(random, 500) ? 2000 : 300;
+    process->options.connect_timeout_ms = random_chance(random, 500) ? 1000 : 200;
     process->options.backoff_max_ms = 500;
-    process->options.label = sim_random_chance(random, 800) ? "sim" : ""; /* tokens of both forms meet */
+    process->options.label = random_chance(random, 800) ? "sim" : ""; /* tokens of both forms meet */
     process->options.log = sim_world->tracing ? log_line : NULL;
     process->options.log_arg = process;
     process->options.log_level = REDLOCK_LOG_DEBUG;

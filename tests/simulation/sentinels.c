@@ -8,14 +8,14 @@
 
 #include "world.h"
 
-static struct sim_random *stream(void)
+static uint64_t *stream(void)
 {
     return &sim_world->fault_streams[SIM_FAULT_ELECT];
 }
 
 static quorum_duration draw(quorum_duration least, quorum_duration most)
 {
-    return sim_random_log(stream(), least, most);
+    return random_log(stream(), least, most);
 }
 
 static unsigned index_of(const struct sim_group *group)
@@ -126,7 +126,7 @@ static void end(void *subject, uint64_t epoch)
         return;
     if (!old->up)
         sim_node_restart(old);
-    if (sim_world->calm || sim_random_chance(stream(), 600))
+    if (sim_world->calm || random_chance(stream(), 600))
         demote(group, group->config);
     group->busy = false;
 }
@@ -135,7 +135,7 @@ static void promote(void *subject, uint64_t epoch)
 {
     struct sim_group *group = subject;
     struct sim_node *old = server_of(group, group->master), *replica = server_of(group, !group->master);
-    bool gives_up = sim_random_chance(stream(), 200);
+    bool gives_up = random_chance(stream(), 200);
     quorum_time most = 0, latest = sim_world->config.brisk ? 100 * QUORUM_MILLISECOND : 3 * QUORUM_SECOND;
     if (sim_world->calm || epoch != group->epoch)
         return;
@@ -165,7 +165,7 @@ static void promote(void *subject, uint64_t epoch)
     if (group->cut && demoted < group->cut_until)
         demoted = group->cut_until; /* it is cut off with these sentinels */
     sim_at(demoted, demote, group, epoch);
-    if (sim_random_chance(stream(), 400))
+    if (random_chance(stream(), 400))
         sim_at(sim_world->now + draw(100 * QUORUM_MILLISECOND, 5 * QUORUM_SECOND), rest, group, epoch);
     sim_at(most + 2 * QUORUM_SECOND, end, group, epoch);
 }
@@ -174,7 +174,7 @@ static void promote(void *subject, uint64_t epoch)
  * other clients may lose the old master. */
 static void cut_off(struct sim_group *group, unsigned process)
 {
-    bool others = sim_random_chance(stream(), 700);
+    bool others = random_chance(stream(), 700);
     unsigned old = server_of(group, group->master)->index, new = server_of(group, !group->master)->index;
     SIM_TRACE("network", "cuts off client %u and the master of node %u, with sentinels %x, for %.0f ms", process + 1,
               index_of(group) + 1, group->cut, (double)(group->cut_until - sim_world->now) / 1e6);
@@ -188,21 +188,21 @@ static void cut_off(struct sim_group *group, unsigned process)
             sim_path_block(p, old, group->cut_until);
 }
 
-void sim_group_elect(struct sim_random *random)
+bool sim_group_elect(struct sim_occasion *at)
 {
-    struct sim_group *group = &sim_world->groups[sim_random_below(random, sim_world->config.nodes)];
+    struct sim_group *group = &sim_world->groups[random_below(at->random, sim_world->config.nodes)];
     struct sim_node *master = server_of(group, group->master);
     if (group->busy || !master->up)
-        return;
-    group->leader = (unsigned)sim_random_below(random, SIM_SENTINELS);
+        return false;
+    group->leader = random_below(at->random, SIM_SENTINELS);
     if (group->sentinel[group->leader].config != group->config)
-        return; /* it knows another master */
+        return false; /* it knows another master */
     group->busy = true;
     /* The others, or one of them: then the leader and the third one are a majority that names the new master. */
-    unsigned one = (group->leader + 1 + (unsigned)sim_random_below(random, SIM_SENTINELS - 1)) % SIM_SENTINELS;
+    unsigned one = (group->leader + 1 + random_below(at->random, SIM_SENTINELS - 1)) % SIM_SENTINELS;
     bool brisk = sim_world->config.brisk;
-    group->cut = sim_random_chance(random, brisk ? 900 : 400) ? 1u << one
-                 : sim_random_chance(random, 400)             ? (1u << SIM_SENTINELS) - 1
+    group->cut = random_chance(at->random, brisk ? 900 : 400) ? 1u << one
+                 : random_chance(at->random, 400)             ? (1u << SIM_SENTINELS) - 1
                                                               : 0;
     group->cut &= ~(1u << group->leader);
     group->cut_until =
@@ -211,13 +211,14 @@ void sim_group_elect(struct sim_random *random)
     SIM_TRACE(sim_node_name(master), "is to be failed over by sentinel %u in epoch %u", group->leader + 1,
               (unsigned)epoch);
     if (group->cut)
-        cut_off(group, (unsigned)sim_random_below(random, sim_world->config.processes));
-    else if (sim_random_chance(random, 500))
+        cut_off(group, random_below(at->random, sim_world->config.processes));
+    else if (random_chance(at->random, 500))
         sim_node_die(master);
-    if (brisk && master->up && sim_random_chance(random, 700))
+    if (brisk && master->up && random_chance(at->random, 700))
         sim_keyspace_copy(&master->snapshot, &master->server.keys, false); /* the replica has missed little */
     quorum_duration soon = brisk ? 20 * QUORUM_MILLISECOND : 60 * QUORUM_MILLISECOND;
     sim_at(sim_world->now + draw(soon, brisk ? 5 * soon : 400 * QUORUM_MILLISECOND), promote, group, epoch);
+    return true;
 }
 
 void sim_groups_start(void)

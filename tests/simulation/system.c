@@ -1,7 +1,7 @@
 /*
  * The system that the library and hiredis use: descriptors, sockets, clocks, random numbers; and libev. The linker
- * prefers these functions to the C library's, so all code above them is the production code. Calls with descriptors
- * that belong to no world go to the kernel.
+ * prefers these functions to the C library's, so all code above them is the production code. Only the history is written
+ * to a descriptor of the kernel.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -9,7 +9,6 @@
 #include <ev.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,18 +25,16 @@
 #include "world.h"
 
 /* These functions interpose. With hidden visibility they would serve only the program itself. */
-#define SYSTEM    __attribute__((visibility("default")))
+#define SYSTEM   __attribute__((visibility("default")))
 
-#define FIRST     1000000 /* larger than any descriptor of the kernel */
-#define MOST      1024
-#define PER_WATCH 64
-#define WATCHERS  2
+#define FIRST    1000000 /* larger than any descriptor of the kernel */
+#define MOST     64
+#define WATCHERS 2
 
 enum kind { NOTHING, TIMER, BELL, SOCKET };
 
 struct descriptor {
     enum kind kind;
-    struct sim_watch *watch;
     quorum_time armed;     /* TIMER: when it fires; QUORUM_NEVER: disarmed */
     uint64_t rung;         /* BELL: the eventfd's counter */
     struct sim_link *link; /* SOCKET; NULL before connect(2) */
@@ -46,58 +43,38 @@ struct descriptor {
 
 /* The descriptors and watchers of one process. */
 struct sim_watch {
-    unsigned open[PER_WATCH];
-    unsigned count;
+    struct descriptor descriptors[MOST];
+    unsigned count; /* of those that were ever used */
     ev_prepare *prepare;
     ev_idle *idle;
 };
 
 struct sim_process *sim_current;
-static struct descriptor descriptors[MOST];
-static unsigned spare[MOST];
-static unsigned spare_count;
 
 static struct descriptor *find(int fd)
 {
-    return fd >= FIRST && fd < FIRST + MOST ? &descriptors[fd - FIRST] : NULL;
+    assert(sim_current && fd >= FIRST && fd < FIRST + MOST);
+    return &sim_current->watch->descriptors[fd - FIRST];
 }
 
-static struct sim_process *caller(void)
-{
-    assert(sim_current);
-    return sim_current;
-}
-
-void sim_descriptors_reset(void)
-{
-    spare_count = 0;
-    memset(descriptors, 0, sizeof descriptors);
-    for (unsigned i = MOST; i > 0; i--)
-        spare[spare_count++] = i - 1;
-}
-
+/* The kernel, too, returns the lowest number that is free. */
 static int make(enum kind kind)
 {
-    struct sim_watch *watch = caller()->watch;
-    assert(spare_count > 0 && watch->count < PER_WATCH);
-    unsigned index = spare[--spare_count];
-    descriptors[index] = (struct descriptor){.kind = kind, .watch = watch, .armed = QUORUM_NEVER};
-    watch->open[watch->count++] = index;
+    struct sim_watch *watch = sim_current->watch;
+    unsigned index = 0;
+    while (index < watch->count && watch->descriptors[index].kind != NOTHING)
+        index++;
+    assert(index < MOST);
+    watch->count += index == watch->count;
+    watch->descriptors[index] = (struct descriptor){.kind = kind, .armed = QUORUM_NEVER};
     return FIRST + (int)index;
 }
 
 static void unmake(struct descriptor *descriptor)
 {
-    unsigned index = (unsigned)(descriptor - descriptors);
-    struct sim_watch *watch = descriptor->watch;
-    unsigned at = 0;
-    while (watch->open[at] != index)
-        at++;
-    watch->open[at] = watch->open[--watch->count];
     if (descriptor->link)
         sim_link_close(descriptor->link);
     memset(descriptor, 0, sizeof *descriptor);
-    spare[spare_count++] = index;
 }
 
 struct sim_watch *sim_watch_create(void)
@@ -107,8 +84,8 @@ struct sim_watch *sim_watch_create(void)
 
 void sim_watch_destroy(struct sim_watch *watch)
 {
-    while (watch->count)
-        unmake(&descriptors[watch->open[0]]);
+    for (unsigned i = 0; i < watch->count; i++)
+        unmake(&watch->descriptors[i]);
     free(watch);
 }
 
@@ -116,8 +93,6 @@ void sim_watch_destroy(struct sim_watch *watch)
 
 SYSTEM int clock_gettime(clockid_t id, struct timespec *time)
 {
-    if (!sim_current)
-        return (int)syscall(SYS_clock_gettime, id, time);
     if (sim_current->in_turn)
         sim_process_preempt(sim_current);
     quorum_time now = sim_process_clock(sim_current);
@@ -130,10 +105,9 @@ SYSTEM int clock_gettime(clockid_t id, struct timespec *time)
 
 SYSTEM ssize_t getrandom(void *buffer, size_t size, unsigned flags)
 {
-    if (!sim_current)
-        return syscall(SYS_getrandom, buffer, size, flags);
+    (void)flags;
     for (size_t done = 0; done < size;) {
-        uint64_t bits = sim_random_next(&sim_current->entropy);
+        uint64_t bits = next_random(&sim_current->entropy);
         size_t part = size - done < sizeof bits ? size - done : sizeof bits;
         memcpy((char *)buffer + done, &bits, part);
         done += part;
@@ -143,14 +117,15 @@ SYSTEM ssize_t getrandom(void *buffer, size_t size, unsigned flags)
 
 SYSTEM int timerfd_create(clockid_t clock, int flags)
 {
-    return sim_current ? make(TIMER) : (int)syscall(SYS_timerfd_create, clock, flags);
+    (void)clock;
+    (void)flags;
+    return make(TIMER);
 }
 
 SYSTEM int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
 {
     struct descriptor *descriptor = find(fd);
-    if (!descriptor)
-        return (int)syscall(SYS_timerfd_settime, fd, flags, new, old);
+    (void)old;
     assert(flags == TFD_TIMER_ABSTIME && descriptor->kind == TIMER);
     descriptor->armed = (quorum_time) new->it_value.tv_sec *QUORUM_SECOND + (quorum_time) new->it_value.tv_nsec;
     return 0;
@@ -158,8 +133,7 @@ SYSTEM int timerfd_settime(int fd, int flags, const struct itimerspec *new, stru
 
 SYSTEM int eventfd(unsigned initial, int flags)
 {
-    if (!sim_current)
-        return (int)syscall(SYS_eventfd2, initial, flags);
+    (void)flags;
     int fd = make(BELL);
     find(fd)->rung = initial;
     return fd;
@@ -168,22 +142,24 @@ SYSTEM int eventfd(unsigned initial, int flags)
 /* Signals are not simulated, so writes need not block any. */
 SYSTEM int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-    if (sim_current && old)
-        sigemptyset(old);
-    return sim_current ? 0 : (int)syscall(SYS_rt_sigprocmask, how, set, old, 8);
+    (void)how;
+    (void)set;
+    return old ? sigemptyset(old) : 0;
 }
 
 SYSTEM int sigpending(sigset_t *set)
 {
-    sigemptyset(set);
-    return 0;
+    return sigemptyset(set);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- sockets */
 
 SYSTEM int socket(int domain, int type, int protocol)
 {
-    return sim_current ? make(SOCKET) : (int)syscall(SYS_socket, domain, type, protocol);
+    (void)domain;
+    (void)type;
+    (void)protocol;
+    return make(SOCKET);
 }
 
 #pragma GCC diagnostic push
@@ -192,14 +168,13 @@ SYSTEM int socket(int domain, int type, int protocol)
 SYSTEM int connect(int fd, const struct sockaddr *address, socklen_t size)
 {
     struct descriptor *descriptor = find(fd);
-    if (!descriptor)
-        return (int)syscall(SYS_connect, fd, address, size);
+    (void)size;
     if (descriptor->link) {
         errno = descriptor->link->error ? descriptor->link->error : descriptor->link->connected ? EISCONN : EALREADY;
         return -1;
     }
     const struct sockaddr_in *inet = (const struct sockaddr_in *)(const void *)address;
-    descriptor->link = sim_link_open(caller(), (ntohl(inet->sin_addr.s_addr) & 0xff) - 1);
+    descriptor->link = sim_link_open(sim_current, (ntohl(inet->sin_addr.s_addr) & 0xff) - 1);
     errno = EINPROGRESS;
     return -1;
 }
@@ -208,14 +183,18 @@ SYSTEM int connect(int fd, const struct sockaddr *address, socklen_t size)
 
 SYSTEM int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
 {
-    return find(fd) ? 0 : (int)syscall(SYS_setsockopt, fd, level, option, value, size);
+    (void)fd;
+    (void)level;
+    (void)option;
+    (void)value;
+    (void)size;
+    return 0;
 }
 
 SYSTEM int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
 {
     struct descriptor *descriptor = find(fd);
-    if (!descriptor)
-        return (int)syscall(SYS_getsockopt, fd, level, option, value, size);
+    (void)level;
     int error = descriptor->link ? descriptor->link->error : 0;
     memset(value, 0, *size);
     if (option == SO_ERROR)
@@ -225,22 +204,11 @@ SYSTEM int getsockopt(int fd, int level, int option, void *value, socklen_t *siz
 
 SYSTEM int fcntl(int fd, int command, ...)
 {
-    va_list arguments;
-    va_start(arguments, command);
-    long argument = va_arg(arguments, long);
-    va_end(arguments);
-    if (!find(fd))
-        return (int)syscall(SYS_fcntl, fd, command, argument);
+    (void)fd;
     return command == F_GETFL ? O_RDWR | O_NONBLOCK : 0;
 }
 
 SYSTEM int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
-
-SYSTEM int poll(struct pollfd *fds, nfds_t count, int timeout)
-{
-    assert(!sim_current); /* no code blocks inside a loop */
-    return (int)syscall(SYS_poll, fds, count, timeout);
-}
 
 static ssize_t receive(struct sim_link *link, void *buffer, size_t size, bool peek)
 {
@@ -267,13 +235,13 @@ static ssize_t transmit(struct sim_link *link, const void *buffer, size_t size)
     }
     const struct sim_config *config = &sim_world->config;
     bool partial = config->faults & 1u << SIM_FAULT_PARTIAL && !sim_world->calm;
-    if (partial && sim_random_chance(&sim_world->network, 5)) {
+    if (partial && random_chance(&sim_world->network, 5)) {
         sim_world->totals->faults[SIM_FAULT_PARTIAL]++;
-        if (sim_random_chance(&sim_world->network, 500)) {
+        if (random_chance(&sim_world->network, 500)) {
             errno = EAGAIN;
             return -1;
         }
-        size = (size_t)sim_random_between(&sim_world->network, 1, size);
+        size = (size_t)random_between(&sim_world->network, 1, size);
     }
     sim_link_write(link, buffer, size);
     return (ssize_t)size;
@@ -293,14 +261,12 @@ static ssize_t read_counter(uint64_t *counter, void *buffer, size_t size)
 
 static bool has_gone_off(const struct descriptor *descriptor)
 {
-    return descriptor->armed <= sim_process_clock(caller());
+    return descriptor->armed <= sim_process_clock(sim_current);
 }
 
 SYSTEM ssize_t read(int fd, void *buffer, size_t size)
 {
     struct descriptor *descriptor = find(fd);
-    if (!descriptor)
-        return syscall(SYS_read, fd, buffer, size);
     if (descriptor->kind == SOCKET)
         return receive(descriptor->link, buffer, size, false);
     if (descriptor->kind == BELL)
@@ -313,18 +279,15 @@ SYSTEM ssize_t read(int fd, void *buffer, size_t size)
 
 SYSTEM ssize_t recv(int fd, void *buffer, size_t size, int flags)
 {
-    struct descriptor *descriptor = find(fd);
-    if (!descriptor)
-        return syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
-    return receive(descriptor->link, buffer, size, flags & MSG_PEEK);
+    return receive(find(fd)->link, buffer, size, flags & MSG_PEEK);
 }
 
 SYSTEM ssize_t write(int fd, const void *buffer, size_t size)
 {
-    struct descriptor *descriptor = find(fd);
     uint64_t number;
-    if (!descriptor)
+    if (fd < FIRST)
         return syscall(SYS_write, fd, buffer, size);
+    struct descriptor *descriptor = find(fd);
     if (descriptor->kind == SOCKET)
         return transmit(descriptor->link, buffer, size);
     assert(descriptor->kind == BELL && size == sizeof number);
@@ -341,10 +304,7 @@ SYSTEM ssize_t send(int fd, const void *buffer, size_t size, int flags)
 
 SYSTEM int close(int fd)
 {
-    struct descriptor *descriptor = find(fd);
-    if (!descriptor)
-        return (int)syscall(SYS_close, fd);
-    unmake(descriptor);
+    unmake(find(fd));
     return 0;
 }
 
@@ -388,13 +348,13 @@ SYSTEM void ev_io_stop(struct ev_loop *loop, ev_io *watcher)
     SYSTEM void ev_##kind##_start(struct ev_loop *loop, ev_##kind *watcher)                                            \
     {                                                                                                                  \
         (void)loop;                                                                                                    \
-        caller()->watch->kind = watcher;                                                                               \
+        sim_current->watch->kind = watcher;                                                                            \
         watcher->active = 1;                                                                                           \
     }                                                                                                                  \
     SYSTEM void ev_##kind##_stop(struct ev_loop *loop, ev_##kind *watcher)                                             \
     {                                                                                                                  \
         (void)loop;                                                                                                    \
-        caller()->watch->kind = NULL;                                                                                  \
+        sim_current->watch->kind = NULL;                                                                               \
         watcher->active = 0;                                                                                           \
     }
 
@@ -420,46 +380,29 @@ static int readiness(const struct descriptor *descriptor)
     return (readable ? EV_READ : 0) | (link->connected || link->error ? EV_WRITE : 0);
 }
 
-static bool call_watchers(struct sim_process *process, unsigned index)
-{
-    struct descriptor *descriptor = &descriptors[index];
-    bool called = false;
-    for (unsigned i = 0; i < WATCHERS; i++) {
-        ev_io *watcher = descriptor->watchers[i];
-        int ready = watcher ? readiness(descriptor) & watcher->events : 0;
-        if (!ready)
-            continue;
-        watcher->cb((struct ev_loop *)(void *)process, watcher, ready);
-        called = true;
-    }
-    return called;
-}
-
 /* Starts with a random descriptor, because the kernel guarantees no order. A descriptor that is opened or closed
  * meanwhile is seen in its new state. */
-bool sim_watch_dispatch(struct sim_process *process)
+void sim_watch_dispatch(struct sim_process *process)
 {
     struct sim_watch *watch = process->watch;
-    unsigned order[PER_WATCH], count = watch->count;
-    bool called = false;
-    memcpy(order, watch->open, count * sizeof *order);
-    unsigned first = count ? (unsigned)sim_random_below(&sim_world->workload, count) : 0;
-    for (unsigned i = 0; i < count; i++) {
-        unsigned index = order[(first + i) % count];
-        if (descriptors[index].watch == watch)
-            called = call_watchers(process, index) || called;
+    unsigned first = random_below(&sim_world->workload, watch->count);
+    for (unsigned i = 0; i < watch->count * WATCHERS; i++) {
+        struct descriptor *descriptor = &watch->descriptors[(first + i / WATCHERS) % watch->count];
+        ev_io *watcher = descriptor->watchers[i % WATCHERS];
+        int ready = watcher ? readiness(descriptor) & watcher->events : 0;
+        if (ready)
+            watcher->cb((struct ev_loop *)(void *)process, watcher, ready);
     }
-    return called;
 }
 
 bool sim_watch_is_ready(const struct sim_process *process)
 {
     const struct sim_watch *watch = process->watch;
-    for (unsigned i = 0; i < watch->count; i++) {
-        const struct descriptor *descriptor = &descriptors[watch->open[i]];
-        for (unsigned w = 0; w < WATCHERS; w++)
-            if (descriptor->watchers[w] && readiness(descriptor) & descriptor->watchers[w]->events)
-                return true;
+    for (unsigned i = 0; i < watch->count * WATCHERS; i++) {
+        const struct descriptor *descriptor = &watch->descriptors[i / WATCHERS];
+        const ev_io *watcher = descriptor->watchers[i % WATCHERS];
+        if (watcher && readiness(descriptor) & watcher->events)
+            return true;
     }
     return watch->idle != NULL;
 }
@@ -468,7 +411,7 @@ quorum_time sim_watch_alarm(const struct sim_process *process)
 {
     quorum_time earliest = QUORUM_NEVER;
     for (unsigned i = 0; i < process->watch->count; i++) {
-        const struct descriptor *descriptor = &descriptors[process->watch->open[i]];
+        const struct descriptor *descriptor = &process->watch->descriptors[i];
         if (descriptor->kind == TIMER && descriptor->armed < earliest)
             earliest = descriptor->armed;
     }

@@ -47,23 +47,23 @@ static struct sim_event take_first(struct sim_events *events)
 
 /* ------------------------------------------------------------------------------------------------------------ plans */
 
-static unsigned draw_nodes(struct sim_random *random)
+static unsigned draw_nodes(uint64_t *random)
 {
     static const unsigned char likely[] = {1, 2, 3, 3, 3, 4, 5, 5, 5, 5, 7};
-    return likely[sim_random_below(random, sizeof likely)];
+    return likely[random_below(random, sizeof likely)];
 }
 
-static void draw_times(struct sim_config *config, struct sim_random *random)
+static void draw_times(struct sim_config *config, uint64_t *random)
 {
     static const uint32_t max_ttls[] = {500, 2000, 5000, 30000};
-    config->max_ttl_ms = max_ttls[sim_random_below(random, 4)];
+    config->max_ttl_ms = max_ttls[random_below(random, 4)];
     for (unsigned i = 0; i < 3; i++)
-        config->ttl_ms[i] = (uint32_t)sim_random_log(random, 100, config->max_ttl_ms);
-    config->think = sim_random_log(random, 500 * QUORUM_MICROSECOND, 100 * QUORUM_MILLISECOND);
-    config->hold = sim_random_log(random, 100 * QUORUM_MICROSECOND, config->ttl_ms[0] * QUORUM_MILLISECOND / 4);
-    config->delay = sim_random_log(random, 20 * QUORUM_MICROSECOND, 2 * QUORUM_MILLISECOND);
-    config->jitter = sim_random_log(random, 10 * QUORUM_MICROSECOND, 5 * QUORUM_MILLISECOND);
-    config->tail = sim_random_chance(random, 500) ? 0 : (unsigned)sim_random_log(random, 1, 30);
+        config->ttl_ms[i] = (uint32_t)random_log(random, 100, config->max_ttl_ms);
+    config->think = random_log(random, 500 * QUORUM_MICROSECOND, 100 * QUORUM_MILLISECOND);
+    config->hold = random_log(random, 100 * QUORUM_MICROSECOND, config->ttl_ms[0] * QUORUM_MILLISECOND / 4);
+    config->delay = random_log(random, 20 * QUORUM_MICROSECOND, 2 * QUORUM_MILLISECOND);
+    config->jitter = random_log(random, 10 * QUORUM_MICROSECOND, 5 * QUORUM_MILLISECOND);
+    config->tail = random_chance(random, 500) ? 0 : (unsigned)random_log(random, 1, 30);
 }
 
 /* A node that may have lost keys grants nothing for max_ttl. If this happened more often, the clients would acquire
@@ -73,31 +73,32 @@ static quorum_duration quarantine_of(const struct sim_config *config)
     return config->max_ttl_ms * QUORUM_MILLISECOND * 11 / 10 + (config->groups ? 9 : 3) * QUORUM_SECOND;
 }
 
-static void draw_faults(struct sim_config *config, struct sim_random *random)
+static void draw_faults(struct sim_config *config, uint64_t *random)
 {
     const quorum_duration forgetting = quarantine_of(config) / config->nodes;
     for (unsigned fault = 0; fault < SIM_FAULT_FOREIGN; fault++) {
-        config->faults |= sim_random_chance(random, 350) ? 1u << fault : 0;
-        config->fault_every[fault] = sim_random_log(random, 100 * QUORUM_MILLISECOND, 10 * QUORUM_SECOND);
+        config->faults |= random_chance(random, 350) ? 1u << fault : 0;
+        config->fault_every[fault] = random_log(random, 100 * QUORUM_MILLISECOND, 10 * QUORUM_SECOND);
     }
-    config->fault_every[SIM_FAULT_RESTART] = sim_random_log(random, forgetting, 8 * forgetting);
-    config->fault_every[SIM_FAULT_PROMOTE] = sim_random_log(random, forgetting, 8 * forgetting);
+    config->fault_every[SIM_FAULT_RESTART] = random_log(random, forgetting, 8 * forgetting);
+    config->fault_every[SIM_FAULT_PROMOTE] = random_log(random, forgetting, 8 * forgetting);
     for (unsigned fault = SIM_FAULT_FLUSH; fault <= SIM_FAULT_EVICT; fault++)
-        config->fault_every[fault] = sim_random_log(random, forgetting, 8 * forgetting);
+        config->fault_every[fault] = random_log(random, forgetting, 8 * forgetting);
 }
 
-static void draw_kinds(struct sim_config *config, struct sim_random *random)
+static void draw_kinds(struct sim_config *config, uint64_t *random)
 {
-    config->shared = sim_random_chance(random, 500) ? 0 : (unsigned)sim_random_below(random, 1001);
-    config->several =
-        sim_random_chance(random, 500) || config->resources < 2 ? 0 : (unsigned)sim_random_below(random, 601);
-    config->permits = sim_random_chance(random, 700) ? 0 : (unsigned)sim_random_between(random, 2, 4);
+    config->shared = random_chance(random, 500) ? 0 : random_below(random, 1001);
+    config->several = random_chance(random, 500) || config->resources < 2 ? 0 : random_below(random, 601);
+    config->permits = random_chance(random, 700) ? 0 : (unsigned)random_between(random, 2, 4);
 }
 
 /* The fault that shows a boundary must be frequent enough. */
 static void go_beyond(struct sim_config *config)
 {
     const uint32_t forgetting = 1u << SIM_FAULT_RESTART;
+    config->faults |= 1u << (SIM_FAULTS + config->beyond);
+    config->fault_every[SIM_FAULTS + config->beyond] = 400 * QUORUM_MILLISECOND;
     if (config->beyond == SIM_BEYOND_UNGUARDED || config->beyond == SIM_BEYOND_MAX_TTL) {
         config->faults |= forgetting;
         config->fault_every[SIM_FAULT_RESTART] = 300 * QUORUM_MILLISECOND;
@@ -128,28 +129,28 @@ static void let_differ(struct sim_config *config)
  * Locks that are held for long, by clients that come back after up to minutes. What the nodes lose meanwhile no client
  * sees. A clock may jump if all clients have a sample of it from before; a new client has none, so no client is new.
  */
-static void be_idle(struct sim_config *config, struct sim_random *random)
+static void be_idle(struct sim_config *config, uint64_t *random)
 {
     static const enum sim_fault losses[] = {SIM_FAULT_FLUSH, SIM_FAULT_FAILOVER, SIM_FAULT_SWAP, SIM_FAULT_EVICT,
                                             SIM_FAULT_RESTART};
-    bool jump = sim_random_chance(random, 400);
+    bool jump = random_chance(random, 400);
     config->idle = true;
-    config->max_ttl_ms = jump ? 30000 : sim_random_chance(random, 500) ? 2000 : 5000;
+    config->max_ttl_ms = jump ? 30000 : random_chance(random, 500) ? 2000 : 5000;
     config->ttl_ms[0] = config->ttl_ms[1] = config->ttl_ms[2] = config->max_ttl_ms;
-    config->think = sim_random_log(random, 2 * QUORUM_SECOND, 30 * QUORUM_SECOND);
+    config->think = random_log(random, 2 * QUORUM_SECOND, 30 * QUORUM_SECOND);
     config->hold = config->max_ttl_ms * QUORUM_MILLISECOND / 2;
-    config->resources = (unsigned)sim_random_between(random, 1, 2);
-    config->operations = (unsigned)sim_random_between(random, 100, 400);
+    config->resources = (unsigned)random_between(random, 1, 2);
+    config->operations = (unsigned)random_between(random, 100, 400);
     for (unsigned i = 0; i < sizeof losses / sizeof *losses; i++) {
-        config->faults |= sim_random_chance(random, 500) ? 1u << losses[i] : 0;
-        config->fault_every[losses[i]] = sim_random_log(random, 1, 8) * quarantine_of(config) / config->nodes;
+        config->faults |= random_chance(random, 500) ? 1u << losses[i] : 0;
+        config->fault_every[losses[i]] = random_log(random, 1, 8) * quarantine_of(config) / config->nodes;
     }
     config->faults |= 1u << SIM_FAULT_PAUSE;
     config->fault_every[SIM_FAULT_PAUSE] = 10 * QUORUM_SECOND;
     if (!jump)
         return;
     config->processes = config->processes < 3 ? config->processes : 3;
-    config->think = sim_random_between(random, 5, 30) * QUORUM_SECOND;
+    config->think = random_between(random, 5, 30) * QUORUM_SECOND;
     config->slots = 1;
     config->faults |= 1u << SIM_FAULT_JUMP;
     config->faults &= ~(1u << SIM_FAULT_CRASH | 1u << SIM_FAULT_CLOSE);
@@ -158,19 +159,19 @@ static void be_idle(struct sim_config *config, struct sim_random *random)
 
 /* Locks that are held for several ttls, by clients that rarely wait, on nodes that are healthy for long enough to be heard,
  * and sent the renewals, in turn. A client that pauses loses its lock to one that waits for it. */
-static void hold_long(struct sim_config *config, struct sim_random *random)
+static void hold_long(struct sim_config *config, uint64_t *random)
 {
-    const quorum_duration rarely = sim_random_log(random, 20 * QUORUM_SECOND, 200 * QUORUM_SECOND);
+    const quorum_duration rarely = random_log(random, 20 * QUORUM_SECOND, 200 * QUORUM_SECOND);
     const uint32_t ttls_ms[] = {3000, 5000, 10000};
-    config->max_ttl_ms = ttls_ms[sim_random_below(random, 3)];
+    config->max_ttl_ms = ttls_ms[random_below(random, 3)];
     config->ttl_ms[0] = config->ttl_ms[1] = config->ttl_ms[2] = config->max_ttl_ms;
     config->think = config->max_ttl_ms * QUORUM_MILLISECOND;
     config->hold = 2 * config->think;
     config->processes = config->processes < 4 ? config->processes : 4;
     config->slots = 1;
     config->resources = 2;
-    config->operations = (unsigned)sim_random_between(random, 60, 120);
-    config->faults &= (uint32_t)sim_random_below(random, UINT32_MAX) | 1u << SIM_FAULT_PAUSE;
+    config->operations = (unsigned)random_between(random, 60, 120);
+    config->faults &= random_below(random, UINT32_MAX) | 1u << SIM_FAULT_PAUSE;
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
         if (config->fault_every[fault] < rarely)
             config->fault_every[fault] = rarely;
@@ -182,68 +183,68 @@ bool sim_config_is_idle(const struct sim_config *config, unsigned process)
 }
 
 /* While a client that is cut off still counts an old master, a key there ends whose lock the new one prolongs. */
-static void be_brisk(struct sim_config *config, struct sim_random *random)
+static void be_brisk(struct sim_config *config, uint64_t *random)
 {
     config->brisk = true;
-    config->max_ttl_ms = sim_random_chance(random, 500) ? 1000 : 2000;
+    config->max_ttl_ms = random_chance(random, 500) ? 1000 : 2000;
     for (unsigned i = 0; i < 3; i++)
-        config->ttl_ms[i] = (uint32_t)sim_random_log(random, 300, 1000);
+        config->ttl_ms[i] = (uint32_t)random_log(random, 300, 1000);
     config->resources = 1;
     config->think = 5 * QUORUM_MILLISECOND;
-    config->hold = sim_random_log(random, QUORUM_SECOND, 4 * QUORUM_SECOND);
+    config->hold = random_log(random, QUORUM_SECOND, 4 * QUORUM_SECOND);
     config->fault_every[SIM_FAULT_ELECT] = QUORUM_SECOND / config->nodes;
 }
 
 /* Faults of single servers, and without failovers, are those of the other worlds. */
-static void put_behind_sentinels(struct sim_config *config, struct sim_random *random)
+static void put_behind_sentinels(struct sim_config *config, uint64_t *random)
 {
     const uint32_t others = 1u << SIM_FAULT_RESTART | 1u << SIM_FAULT_PROMOTE | 1u << SIM_FAULT_FLUSH |
                             1u << SIM_FAULT_FAILOVER | 1u << SIM_FAULT_SWAP | 1u << SIM_FAULT_EVICT;
     const unsigned most = SIM_NODES_MAX / (2 + SIM_SENTINELS);
-    if (!sim_random_chance(random, 200) || config->beyond || config->differ || config->idle)
+    if (!random_chance(random, 200) || config->beyond || config->differ || config->idle)
         return;
     config->groups = true;
     /* With one node its old master is enough for a lock. */
-    config->nodes = sim_random_chance(random, 500) ? 1 : config->nodes < most ? config->nodes : most;
+    config->nodes = random_chance(random, 500) ? 1 : config->nodes < most ? config->nodes : most;
     config->faults = (config->faults & ~others) | 1u << SIM_FAULT_ELECT;
     /* A lock may be renewed on an old master for longer than the new one's quarantine. */
-    if (sim_random_chance(random, 400))
-        config->hold = sim_random_log(random, QUORUM_SECOND, 2 * quarantine_of(config));
+    if (random_chance(random, 400))
+        config->hold = random_log(random, QUORUM_SECOND, 2 * quarantine_of(config));
     config->fault_every[SIM_FAULT_ELECT] =
-        sim_random_log(random, 2 * QUORUM_SECOND, 2 * quarantine_of(config)) / config->nodes;
-    if (sim_random_chance(random, 500))
+        random_log(random, 2 * QUORUM_SECOND, 2 * quarantine_of(config)) / config->nodes;
+    if (random_chance(random, 500))
         be_brisk(config, random);
 }
 
 void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without)
 {
-    struct sim_random groups = sim_random_stream(seed, 6), least = sim_random_stream(seed, 7);
-    struct sim_random holders = sim_random_stream(seed, 8);
-    struct sim_random random = sim_random_stream(seed, 1);
+    uint64_t groups = random_stream(seed, 6), least = random_stream(seed, 7);
+    uint64_t holders = random_stream(seed, 8);
+    uint64_t random = random_stream(seed, 1);
     memset(config, 0, sizeof *config);
     config->beyond = beyond;
     config->nodes = draw_nodes(&random);
-    config->processes = (unsigned)sim_random_between(&random, 2, SIM_PROCESSES_MAX);
-    bool contended = sim_random_chance(&random, 700);
-    config->resources = (unsigned)sim_random_between(&random, 1, contended ? SIM_CONTENDED : SIM_RESOURCES_MAX);
-    config->slots = (unsigned)sim_random_between(&random, 1, SIM_SLOTS_MAX);
-    config->operations = (unsigned)sim_random_between(&random, 300, 1500);
-    config->fence = sim_random_chance(&random, 400) ? 0 : (unsigned)sim_random_below(&random, 1001);
-    config->exact_walls = sim_random_chance(&random, 500);
+    config->processes = (unsigned)random_between(&random, 2, SIM_PROCESSES_MAX);
+    bool contended = random_chance(&random, 700);
+    config->resources = (unsigned)random_between(&random, 1, contended ? SIM_CONTENDED : SIM_RESOURCES_MAX);
+    config->slots = (unsigned)random_between(&random, 1, SIM_SLOTS_MAX);
+    config->operations = (unsigned)random_between(&random, 300, 1500);
+    config->fence = random_chance(&random, 400) ? 0 : random_below(&random, 1001);
+    config->exact_walls = random_chance(&random, 500);
     draw_times(config, &random);
     draw_faults(config, &random);
     draw_kinds(config, &random);
-    config->faults |= sim_random_chance(&random, 350) ? 1u << SIM_FAULT_FOREIGN : 0;
-    config->fault_every[SIM_FAULT_FOREIGN] = sim_random_log(&random, 20 * QUORUM_MILLISECOND, 5 * QUORUM_SECOND);
+    config->faults |= random_chance(&random, 350) ? 1u << SIM_FAULT_FOREIGN : 0;
+    config->fault_every[SIM_FAULT_FOREIGN] = random_log(&random, 20 * QUORUM_MILLISECOND, 5 * QUORUM_SECOND);
     go_beyond(config);
-    if (beyond == SIM_WITHIN && sim_random_chance(&random, 200))
+    if (beyond == SIM_WITHIN && random_chance(&random, 200))
         let_differ(config);
-    else if (beyond == SIM_WITHIN && sim_random_chance(&random, 250))
+    else if (beyond == SIM_WITHIN && random_chance(&random, 250))
         be_idle(config, &random);
-    if (config->idle && !(config->faults & 1u << SIM_FAULT_JUMP) && sim_random_chance(&holders, 500))
+    if (config->idle && !(config->faults & 1u << SIM_FAULT_JUMP) && random_chance(&holders, 500))
         hold_long(config, &holders);
     put_behind_sentinels(config, &groups);
-    config->least = sim_random_chance(&least, 700) ? 0 : (unsigned)sim_random_below(&least, 501);
+    config->least = random_chance(&least, 700) ? 0 : random_below(&least, 501);
     config->faults &= ~without;
 }
 
@@ -400,23 +401,23 @@ static void begin(uint64_t seed, const struct sim_config *config, bool tracing, 
     world->config = *config;
     world->tracing = tracing;
     world->totals = totals;
-    world->check = check_new(SIM_PROMPT / QUORUM_MILLISECOND, 0);
+    /* A client whose clock stopped learns it from a node's reply. */
+    world->check = check_new(SIM_PROMPT / QUORUM_MILLISECOND + (config->beyond == SIM_BEYOND_STOP ? 50 : 0), 0);
     world->now = QUORUM_SECOND;
-    world->network = sim_random_stream(seed, 2);
-    world->workload = sim_random_stream(seed, 3);
-    world->nemesis = sim_random_stream(seed, 4);
-    world->identity = sim_random_stream(seed, 5);
-    for (unsigned i = 0; i < SIM_FAULTS; i++)
-        world->fault_streams[i] = sim_random_stream(seed, 100 + i);
+    world->network = random_stream(seed, 2);
+    world->workload = random_stream(seed, 3);
+    world->nemesis = random_stream(seed, 4);
+    world->identity = random_stream(seed, 5);
+    for (unsigned i = 0; i < SIM_ALL_FAULTS; i++)
+        world->fault_streams[i] = random_stream(seed, 100 + i);
     sim_world = world;
     memset(&course, 0, sizeof course);
     sim_script_errors = 0;
-    sim_descriptors_reset();
     sim_nemesis_start();
     sim_commands_add(0, 0, NULL);
     for (unsigned i = 0; i < config->processes; i++) {
         world->processes[i].index = i;
-        world->processes[i].entropy = sim_random_stream(seed, 1000 + i);
+        world->processes[i].entropy = random_stream(seed, 1000 + i);
         sim_process_start(&world->processes[i]);
     }
     if (world->processes[0].options.guard)

@@ -13,8 +13,8 @@
 
 #include "clock.h"
 #include "quorum/time.h"
-#include "random.h"
 #include "redlock/redlock.h"
+#include "rules/random.h"
 #include "support/node_model.h"
 #include "torture/check.h"
 
@@ -71,6 +71,8 @@ enum sim_beyond {
 };
 
 extern const char *const sim_beyond_names[SIM_BEYONDS];
+
+#define SIM_ALL_FAULTS (SIM_FAULTS + SIM_BEYONDS)
 
 enum sim_invariant {
     SIM_SOUND,
@@ -208,16 +210,15 @@ enum sim_slot_state { SIM_IDLE, SIM_ACQUIRING, SIM_HOLDING, SIM_EXTENDING, SIM_R
 
 struct sim_slot;
 
-enum sim_operation_kind { SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_QUERY, SIM_READY, SIM_TRUST, SIM_CLOSE };
+enum sim_operation_kind { SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_QUERY, SIM_TRUST, SIM_CLOSE };
 
 /* One call of the library that must be answered exactly once. */
 struct sim_operation {
-    struct sim_operation *next; /* in the list of all, which live as long as the world: checks are planned for them */
+    struct sim_operation *next; /* in the list of all, which live as long as the world: an end may come twice */
     struct sim_process *process;
     struct sim_slot *slot; /* NULL: an operation of the process itself */
-    enum sim_operation_kind kind;
-    unsigned life; /* of the process */
-    uint64_t number;
+    const char *name;
+    uint64_t number;     /* 0: it has ended */
     quorum_time least;   /* release: the end of at_least_ms, by the process' clock; 0: none */
     quorum_time started; /* true time */
     quorum_duration within;
@@ -248,7 +249,6 @@ static inline bool sim_is_on(const struct sim_holding *holding, unsigned resourc
 
 struct sim_slot {
     struct sim_process *process;
-    unsigned index;
     enum sim_slot_state state;
     quorum_time wake; /* by the process' clock; QUORUM_NEVER */
     struct sim_holding holding;
@@ -266,10 +266,10 @@ struct sim_process {
     bool alive;
     unsigned life; /* counts its restarts */
     redlock_client *client;
-    redlock_client *ending;    /* while the client is being closed; freed after a crash */
-    struct sim_clock clock;    /* CLOCK_BOOTTIME */
-    int64_t wall_offset;       /* CLOCK_REALTIME minus true time; wall clocks differ */
-    struct sim_random entropy; /* getrandom(2) */
+    redlock_client *ending; /* while the client is being closed; freed after a crash */
+    struct sim_clock clock; /* CLOCK_BOOTTIME */
+    int64_t wall_offset;    /* CLOCK_REALTIME minus true time; wall clocks differ */
+    uint64_t entropy;       /* getrandom(2) */
     quorum_time paused_until;
     quorum_time busy_until;   /* true time at which its last action ends */
     uint64_t handed_over;     /* locks that its client got from the queue */
@@ -279,7 +279,6 @@ struct sim_process {
     uint64_t turn_number;     /* of the planned turn; older ones are void */
     bool in_turn;
     bool in_call;            /* inside a call of the library: no callback may be called */
-    bool idle;               /* the library's idle watcher is started */
     struct sim_watch *watch; /* its watchers and descriptors */
     struct sim_slot slots[SIM_SLOTS_MAX];
     redlock_options options;
@@ -318,10 +317,10 @@ struct sim_config {
     bool brisk;            /* failovers while short locks are held; every client except one hears of them at once */
     quorum_duration think; /* average */
     quorum_duration hold;
-    quorum_duration delay;                   /* minimum delay of a packet */
-    quorum_duration jitter;                  /* additional delay, in most cases less */
-    unsigned tail;                           /* per mille of the packets that take far longer */
-    quorum_duration fault_every[SIM_FAULTS]; /* on average */
+    quorum_duration delay;                       /* minimum delay of a packet */
+    quorum_duration jitter;                      /* additional delay, in most cases less */
+    unsigned tail;                               /* per mille of the packets that take far longer */
+    quorum_duration fault_every[SIM_ALL_FAULTS]; /* on average */
 };
 
 /* The process uses only locks of ttl_ms[0], which is its max_ttl_ms. */
@@ -345,8 +344,7 @@ struct sim_totals {
     unsigned long long virtual_ns;
     unsigned long long acquired;
     unsigned long long commands;
-    unsigned long long faults[SIM_FAULTS];
-    unsigned long long beyond; /* faults beyond the assumptions */
+    unsigned long long faults[SIM_ALL_FAULTS];
     unsigned long long lost[5];
     unsigned long long undos_dropped;
     unsigned long long met[SIM_SITUATIONS];
@@ -366,14 +364,14 @@ struct sim_world {
     struct sim_config config;
     quorum_time now;
     struct sim_events events;
-    struct sim_random network, workload, nemesis, identity;
+    uint64_t network, workload, nemesis, identity;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_process processes[SIM_PROCESSES_MAX];
     struct sim_path paths[SIM_PROCESSES_MAX][SIM_NODES_MAX];
     struct sim_group groups[SIM_NODES_MAX];
     struct sim_link *links;
     struct sim_operation *all_operations;
-    struct sim_random fault_streams[SIM_FAULTS];
+    uint64_t fault_streams[SIM_ALL_FAULTS];
     bool calm; /* no more faults and no new operations */
     bool tracing;
     uint64_t operations; /* operations started */
@@ -442,8 +440,7 @@ extern const struct sim_server_hooks sim_node_hooks;
 /* system.c */
 struct sim_watch *sim_watch_create(void);
 void sim_watch_destroy(struct sim_watch *watch); /* closes the open descriptors, as the end of a process does */
-void sim_descriptors_reset(void);
-bool sim_watch_dispatch(struct sim_process *process); /* true: a callback was called */
+void sim_watch_dispatch(struct sim_process *process);
 bool sim_watch_is_ready(const struct sim_process *process);
 quorum_time sim_watch_alarm(const struct sim_process *process); /* by the process' clock */
 void sim_watch_prepare(struct sim_process *process);
@@ -466,11 +463,20 @@ void sim_agent_run(struct sim_process *process);  /* does the work that is due *
 quorum_time sim_agent_wake(const struct sim_process *process);
 void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared); /* one round must acquire it */
 bool sim_agent_is_at_rest(const struct sim_process *process);
-void sim_operation_end(struct sim_operation *operation);
 const char *sim_resource_name(unsigned resource);
 const char *sim_holding_name(const struct sim_holding *holding); /* "a+c, shared"; valid until the next call */
 
 /* nemesis.c */
+
+/* When a fault happens: to which node or to which process, and how long. Some faults draw another time. */
+struct sim_occasion {
+    unsigned fault;
+    struct sim_node *node;
+    struct sim_process *process;
+    uint64_t *random;
+    quorum_duration time;
+};
+
 void sim_nemesis_start(void);
 void sim_nemesis_rest(void);                           /* repairs everything */
 void sim_process_replace(struct sim_process *process); /* a new process replaces it later */
@@ -487,7 +493,7 @@ bool sim_sentinel_execute(const struct sim_node *host, size_t count, const struc
                           struct bytes *reply); /* false: the host is a server */
 void sim_groups_start(void);
 void sim_groups_rest(void);
-void sim_group_elect(struct sim_random *random);
+bool sim_group_elect(struct sim_occasion *at);
 
 /* check.c */
 quorum_time sim_holding_end(const struct sim_holding *holding); /* end of validity, by the process' clock; 0: lost */

@@ -254,11 +254,18 @@ static void run(char kind, char *line, bool again)
         ends(end);
 }
 
+/* Returns the program of this line after its end. It is not the one that the steps are about. */
+static struct program *run_beside(const char *line)
+{
+    struct program *program = program_start(line);
+    STORY_SOON(program_has_ended(program), "it does not end");
+    return program;
+}
+
 /* What jq(1) prints for the output, without its last newline: an independent program decides whether it is JSON. */
 static const char *json(const char *filter)
 {
-    struct program *jq = program_start(program_text("jq -r '%s' <<'JSON'\n%s\nJSON", filter, story_output()));
-    STORY_SOON(program_has_ended(jq), "jq does not end");
+    struct program *jq = run_beside(program_text("jq -r '%s' <<'JSON'\n%s\nJSON", filter, story_output()));
     STORY_REQUIRE(jq->status == 0, "jq: %s", program_errors(jq));
     return program_text("%.*s", (int)strcspn(program_output(jq), "\n"), program_output(jq));
 }
@@ -395,13 +402,6 @@ static void took(char *rest)
     STORY_REQUIRE(least ? took_ms >= bound_ms : took_ms <= bound_ms, "%llu ms", (unsigned long long)took_ms);
 }
 
-static bool succeeds(const char *line)
-{
-    struct program *program = program_start(line);
-    STORY_SOON(program_has_ended(program), "it does not end");
-    return program->status == 0;
-}
-
 static bool take_other_step(const char *verb, char *rest)
 {
     if (is(verb, "clock")) {
@@ -413,7 +413,7 @@ static bool take_other_step(const char *verb, char *rest)
         struct timespec time = test_timespec((uint64_t)us * (uint64_t)story_number(rest) * 1000);
         nanosleep(&time, NULL);
     } else if (is(verb, "only")) {
-        now.over = !succeeds(rest);
+        now.over = run_beside(rest)->status != 0;
     } else if (is(verb, "delegate")) {
         now.over = setxattr(rest, "trusted.delegate", "1", 1, 0) != 0;
         if (now.over)
@@ -498,7 +498,7 @@ static size_t repeat(const struct line *step, size_t steps, int times)
         story_set_value("i", program_text("%d", i));
         take_steps(step, inside);
         const char *line = inside < steps ? step[inside].text + strlen("again") : "";
-        if (*line != '\0' && !succeeds(with_values(line)))
+        if (*line != '\0' && run_beside(with_values(line))->status != 0)
             break;
     }
     return inside;

@@ -13,6 +13,7 @@ static void set_limit(const char *maxmemory)
 static struct face *open_another(int i, uint32_t guard)
 {
     redlock_options options = held_options(TTL_MS, guard);
+    options.renewal_percent = 10;
     options.node_timeout_ms = NODE_TIMEOUT_MS; /* a renewal that fails is an error here */
     options.silence_limit_ms = 2 * NODE_TIMEOUT_MS;
     if (guard)

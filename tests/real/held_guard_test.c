@@ -71,7 +71,7 @@ static const struct {
     {"flushed", cluster_flush, 1, 120000},
     {"clock that jumps", jump_beyond_expiry, 1, 120000},
     {"restarted", cluster_restart, 1, 120000},
-    {"flushed, no guard", cluster_flush, 0, 6000}, /* only the renewal notices it */
+    {"flushed, no guard", cluster_flush, 0, 12000}, /* only the renewal notices it */
 };
 enum { LOCKS = 8, STRUCK = HELD_QUORUM };
 
@@ -99,6 +99,7 @@ TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_heale
     struct kept kept = {0};
     options = held_options(losses[_i].ttl_ms, losses[_i].guard);
     options.max_ttl_ms = losses[_i].ttl_ms;
+    options.renewal_percent = losses[_i].guard ? 33 : 10;
     held_nodes_with_clocks();
     held_begin(&scene, _i, &options);
     for (int i = 0; i < LOCKS; i++) {

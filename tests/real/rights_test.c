@@ -5,7 +5,8 @@
 
 #include "support/server_program.h"
 
-enum { NODES = 3, TTL_MS = 1800 };
+/* Renewed early, but long enough for a busy machine. */
+enum { NODES = 3, TTL_MS = 6000, RENEWAL_PERCENT = 10 };
 
 #define RESOURCE real_key("rights")
 #define KEY      PUBLISHED_PREFIX RESOURCE
@@ -29,6 +30,8 @@ static void on_log(int level, const char *line, void *arg)
 static redlock_options user_options(void)
 {
     redlock_options options = published_options(TTL_MS);
+    options.max_ttl_ms = TTL_MS;
+    options.renewal_percent = RENEWAL_PERCENT;
     if (tagged) {
         options.prefix = TAGGED;
         options.marker_key = TAGGED "marker";

@@ -84,6 +84,17 @@ TEST(token, every_node_keeps_the_token_for_fence_ttl)
 
 /* --- Clocks --- */
 
+/* It takes another round, in which the nodes learn the script. */
+TEST(clocks, a_client_whose_clock_is_slow_raises_its_token)
+{
+    struct face *face = clients_open(_i);
+    uint64_t before = draw(face);
+    held_close(face);
+    atomic_store(&ahead_us, -hour_us);
+    ck_assert_uint_gt(draw(clients_open(_i)), before);
+    ck_assert_uint_eq(result.attempts, 2);
+}
+
 /* _i 0: the clock is days ahead of the nodes', 1: behind a record. Once it is set right the client gets tokens again. */
 TEST_ROWS(clocks, a_clock_that_is_days_off_gets_no_token_until_it_is_set_right, 2)
 {

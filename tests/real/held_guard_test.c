@@ -68,9 +68,9 @@ static const struct {
     uint32_t guard;
     uint32_t ttl_ms;
 } losses[] = {
-    {"flushed", cluster_flush, 1, 120000},
-    {"clock that jumps", jump_beyond_expiry, 1, 120000},
-    {"restarted", cluster_restart, 1, 120000},
+    {"flushed", cluster_flush, 1, 300000},
+    {"clock that jumps", jump_beyond_expiry, 1, 300000},
+    {"restarted", cluster_restart, 1, 300000},
     {"flushed, no guard", cluster_flush, 0, 12000}, /* only the renewal notices it */
 };
 enum { LOCKS = 8, STRUCK = HELD_QUORUM };

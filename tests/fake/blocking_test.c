@@ -149,6 +149,7 @@ TEST(blocking, acquire_and_release_during_close_are_cancelled)
     struct visit waiter = {.options = options, .releases = true};
     int close_status = 1;
     scene.options.leave_locks = 1;
+    scene.options.node_timeout_ms = 10 * SCENE_SOON_MS; /* the close does not end before this thread has released */
     scene.keys_may_stay = true;
     scene_connect();
     ck_assert_status(acquire("held by close"), REDLOCK_OK);

@@ -7,6 +7,7 @@
 
 #include "src/client/client.h"
 #include "src/core/timer.h"
+#include "src/node/script.h"
 #include "support/file.h"
 
 enum { MANY = 40, PATIENCE_MS = 20000, TTL_MS = 120000, DRIFT_MS = TTL_MS / 100 + 2, IDLE_MS = 1000 };
@@ -338,12 +339,13 @@ TEST(three_nodes, node_that_holds_a_heal_back_gets_no_other)
     renew(lock);
     ck_assert_uint_eq(received_by_last(lock), 3);
     fake_server_clear_rules(scene.node[2]);
-    scene_add_rule(
-        2, 3,
+    unsigned refused = fake_server_add_rule(
+        scene.node[2],
         &(struct fake_rule){
-            .command = "EVAL", .argument = redlock_lock_token(lock), .count = 1, .skip = true, .reply = "$1\r\n0\r\n"});
+            .argument = rl_scripts[RL_SCRIPT_HEAL].sha1, .count = 1, .skip = true, .reply = "$1\r\n0\r\n"});
     fake_server_release(scene.node[2]);
     release_and_find_no_key(lock);
+    ck_assert_uint_eq(fake_server_rule_used(scene.node[2], refused), 1);
 }
 
 /* --- Bounds --- */

@@ -65,7 +65,7 @@ static void assert_covered(redlock_lock *lock, uint32_t ttl_ms)
     }
 }
 
-TEST_ROWS(lock, a_lock_is_valid_for_less_than_the_nodes_keep_it, FACES)
+TEST(lock, a_lock_is_valid_for_less_than_the_nodes_keep_it)
 {
     struct face *face = real_open(_i);
     redlock_state state;
@@ -123,7 +123,7 @@ static struct face *open_renewing(int i, uint32_t leave_locks)
     return face_open_ready(face_of(i), cluster_nodes_string(cluster), &options);
 }
 
-TEST_ROWS(lock, an_adopted_lock_is_renewed_until_its_token_is_released, FACES)
+TEST(lock, an_adopted_lock_is_renewed_until_its_token_is_released)
 {
     const redlock_acquire_options *how = REAL_WITH(.ttl_ms = SHORT_TTL_MS, .all_answers = 1);
     struct face *first = open_renewing(_i, 1), *second = open_renewing(_i + 1, 0), *third = open_renewing(_i, 0);

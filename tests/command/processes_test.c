@@ -1,9 +1,26 @@
-/* redlock run, what processes.txt cannot say: a moment that only the test can choose. */
+/* redlock run, what processes.txt cannot say: moments that only the test can choose. */
 #include "story.h"
 
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
+
+enum { MAJORITY = 3 };
+
+TEST(shared_nodes, the_lock_is_kept_until_what_its_command_leaves_behind_has_ended)
+{
+    story_tell(
+        "p> run --grace 400ms test:x -- sh -c '(trap \"\" TERM; while :; do sleep 0.1; done) & echo group=$$; exit 0'\n"
+        "let group number group=");
+    pid_t group = story_process("group");
+    while (!program_is_gone(-group)) {
+        bool held = scene_copies("test:x") >= MAJORITY;
+        ck_assert_msg(held || program_is_gone(-group), "processes work on without the lock");
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* short beside the processes' last moments */
+    }
+    story_tell("ends 0");
+}
 
 struct forking {
     pid_t parent, child;

@@ -86,8 +86,7 @@ static void make_cluster(size_t nodes, char *rest)
     program_setting.config = scene_file(patience);
 }
 
-/* Number of nodes that have the key. */
-static size_t count_copies(const char *key)
+size_t scene_copies(const char *key)
 {
     size_t count = 0;
     for (size_t i = 0; i < cluster_size(cluster); i++)
@@ -151,7 +150,7 @@ static bool take_node_step(const char *verb, char *rest)
         make_cluster(nodes, rest);
     } else if (is(verb, "on")) {
         size_t number = (size_t)story_number(story_take_word(&rest));
-        STORY_SOON(count_copies(rest) == number, "on %zu nodes", count_copies(rest));
+        STORY_SOON(scene_copies(rest) == number, "on %zu nodes", scene_copies(rest));
     } else if (is(verb, "renewals")) {
         unsigned number = (unsigned)story_number(story_take_word(&rest));
         await_renewals(number, rest);

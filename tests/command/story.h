@@ -85,6 +85,8 @@ extern struct test_case case_no_nodes, case_shared_nodes, case_own_nodes;
 void story_tell(const char *steps);
 /* The process that a value names. */
 pid_t story_process(const char *name);
+/* Number of nodes that have the key. */
+size_t scene_copies(const char *key);
 
 /* Runs the tests of the suite and the stories in NAME.txt. Returns the program's exit status. */
 int story_run(Suite *suite, const char *name);

@@ -55,7 +55,7 @@ TEST(asio, handlers_run_on_the_context)
     redlock::async_client client = open_client(context);
     const std::thread::id here = std::this_thread::get_id();
     unsigned called = 0;
-    client.async_acquire(key, 5s, [&](net_error failure, redlock::lock lock) {
+    client.async_acquire(key, 20s, [&](net_error failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
         ck_assert(std::this_thread::get_id() == here);
         ck_assert(lock.validity() > 0ms);
@@ -143,7 +143,7 @@ TEST(asio, events_run_on_the_context)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
-    redlock::acquire_options options = 5s;
+    redlock::acquire_options options = 20s;
     redlock::lock held;
     unsigned events = 0;
     options.ttl = 300ms;
@@ -169,7 +169,7 @@ TEST(asio, a_destructor_does_not_wait)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
-    redlock::acquire_options options = 5s;
+    redlock::acquire_options options = 20s;
     options.on_event = [](redlock::event, redlock::loss, std::chrono::milliseconds) {};
     bool is_dropped = false;
     client.async_acquire(key, options, [&](net_error failure, redlock::lock lock) {
@@ -177,7 +177,7 @@ TEST(asio, a_destructor_does_not_wait)
         stop_majority();
         const auto start = std::chrono::steady_clock::now();
         lock = redlock::lock();
-        ck_assert(std::chrono::steady_clock::now() - start < patient().silence_limit / 2);
+        ck_assert(std::chrono::steady_clock::now() - start < patient().silence_limit);
         cluster_resume_all(cluster);
         is_dropped = true;
     });
@@ -191,7 +191,7 @@ TEST(asio, a_close_cancels_what_waits)
     asio::io_context context;
     redlock::async_client client = open_client(context);
     status seen = status::ok;
-    client.async_acquire(key, 5s, [&](net_error failure, redlock::lock lock) {
+    client.async_acquire(key, 20s, [&](net_error failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
         client.async_acquire(key, redlock::forever,
                              [&](net_error cancelled, redlock::lock) { seen = status_of(cancelled); });
@@ -211,7 +211,7 @@ TEST(asio, an_asynchronous_close_cancels_what_waits)
     const auto note = [&](net_error failure) { seen.push_back(status_of(failure)); };
     {
         redlock::async_client client = open_client(context);
-        redlock::acquire_options options = 5s;
+        redlock::acquire_options options = 20s;
         options.on_event = [&](redlock::event, redlock::loss why, std::chrono::milliseconds) {
             ck_assert(why == redlock::loss::closed);
             events++;
@@ -246,8 +246,8 @@ TEST(asio, a_cancellation_slot_ends_every_operation)
     asio::io_context context;
     redlock::async_client client = open_client(context);
     asio::cancellation_signal signals[5];
-    redlock::lock held = client.acquire(key, 5s);
-    redlock::lock released = client.acquire("asio/released", 5s);
+    redlock::lock held = client.acquire(key, 20s);
+    redlock::lock released = client.acquire("asio/released", 20s);
     unsigned seen = 0;
     const auto slot = [&](unsigned of, auto handler) {
         return asio::bind_cancellation_slot(signals[of].slot(), std::move(handler));
@@ -301,13 +301,13 @@ TEST(asio, a_call_ends_at_its_deadline_or_by_its_stop_token)
     ck_assert(!client.query(key, result, -1ms) && result.status() == status::invalid);
     ck_assert(!client.query(key, result, std::chrono::steady_clock::now()) && result.status() == status::timed_out);
     ck_assert(client.query(key, result, std::chrono::system_clock::now() + 1h).has_value());
-    redlock::lock lock = client.acquire(key, 5s);
+    redlock::lock lock = client.acquire(key, 20s);
     ck_assert(!lock.release(result, -1ms) && result.status() == status::invalid && lock);
     source.request_stop();
     ck_assert(!client.query(key, result, source.get_token()) && result.status() == status::cancelled);
     ck_assert(!lock.extend(0ms, result, source.get_token()) && result.status() == status::cancelled);
     ck_assert(!lock.release(result, source.get_token()) && result.status() == status::cancelled && !lock);
-    ck_assert(client.acquire(key, 5s).validity() > 0ms); // the release has gone on
+    ck_assert(client.acquire(key, 20s).validity() > 0ms); // the release has gone on
 }
 
 // An acquire and an adopt, too; of an asynchronous one the token lives on.
@@ -316,7 +316,7 @@ TEST(asio, a_stop_token_ends_an_acquire)
     asio::io_context context;
     redlock::async_client client = open_client(context);
     redlock::cancellation cancellation(client);
-    redlock::acquire_options both = 5s;
+    redlock::acquire_options both = 20s;
     redlock::result result;
     std::stop_source source;
     status seen = status::ok;
@@ -342,7 +342,7 @@ TEST(asio, a_stop_token_ends_an_acquire)
 
 static asio::awaitable<void> use(redlock::async_client &client, unsigned &steps)
 {
-    redlock::lock lock = co_await client.async_acquire(key, 5s, asio::use_awaitable);
+    redlock::lock lock = co_await client.async_acquire(key, 20s, asio::use_awaitable);
     steps++;
     try {
         co_await client.async_acquire("", {}, asio::use_awaitable);

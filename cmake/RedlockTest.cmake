@@ -5,7 +5,7 @@
 #     [INTERNAL]     may include "quorum/..." and "src/..." beside the public header
 #     [NO_NOFORK]    needs Check's fork mode (death tests, tests that end in a signal)
 #     [LABELS ...]   unit     pure or scripted, runs under valgrind
-#                    timed    scripted, waits for timeouts
+#                    timed    scripted, not under valgrind
 #                    threads  runs under ThreadSanitizer
 #                    servers  needs redis-server
 #                    children forks or ends processes: the same on every kind of server

@@ -10,7 +10,7 @@
 #include "src/node/script.h"
 #include "support/file.h"
 
-enum { MANY = 40, PATIENCE_MS = 20000, TTL_MS = 120000, DRIFT_MS = TTL_MS / 100 + 2, IDLE_MS = 1000 };
+enum { MANY = 40, PATIENCE_MS = 20000, TTL_MS = 120000, DRIFT_MS = TTL_MS / 100 + 2, IDLE_MS = 200 };
 
 static struct answer answers[MANY], late;
 

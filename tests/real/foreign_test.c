@@ -40,7 +40,7 @@ static void connect_foreigner(struct foreigner *foreigner, char name, bool hexad
     foreigner->name = name;
     foreigner->hexadecimal = hexadecimal;
     for (size_t i = 0; i < NODES; i++)
-        foreigner->node[i] = raw_client_connect_unix(cluster_socket_path(cluster, i));
+        foreigner->node[i] = raw_client_connect(cluster_socket_path(cluster, i));
     real_note_descriptors();
 }
 

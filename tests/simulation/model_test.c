@@ -286,8 +286,8 @@ static void setup(void)
     /* With a stopped clock, Redis 8.0.2 deletes expired keys in the background that a command would still find. */
     ck_assert(cluster_command(cluster, 0, reply, sizeof reply, "DEBUG", "SET-ACTIVE-EXPIRE", "0", NULL));
     ck_assert_str_eq(reply, "OK");
-    real = raw_client_connect(cluster_port(cluster, 0));
-    listener = raw_client_connect(cluster_port(cluster, 0));
+    real = raw_client_connect(cluster_socket_path(cluster, 0));
+    listener = raw_client_connect(cluster_socket_path(cluster, 0));
     raw_client_say(listener, "PSUBSCRIBE", "*", NULL);
     raw_client_reply(listener);
     model = (struct sim_server){.hooks = &hooks};

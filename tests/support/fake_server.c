@@ -17,9 +17,8 @@ static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER; /* all models sha
 
 void *fake_server_keep(struct fake_server *server, void *block)
 {
-    if ((server->kept_count & (server->kept_count - 1)) == 0) /* there is room up to the next power of two */
-        server->kept = fixture_reallocate(server->kept, 2 * (server->kept_count + 1) * sizeof *server->kept);
-    return server->kept[server->kept_count++] = block;
+    bytes_append(&server->kept, &block, sizeof block);
+    return block;
 }
 
 /* NULL stays NULL. */
@@ -47,31 +46,10 @@ static int64_t clock_us(const struct fake_server *server)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 + server->clock_offset_us;
 }
 
-static void set_field(struct fake_server *server, const char *name, const char *value)
-{
-    struct fake_field *field = server->fields;
-    while (field->name && strcasecmp(field->name, name) != 0)
-        field++;
-    if (field == &server->fields[sizeof server->fields / sizeof *server->fields - 1])
-        fixture_fail("no room for the field %s", name);
-    if (!field->name)
-        *field = (struct fake_field){.section = "Server", .name = keep_text(server, name)};
-    field->value = keep_text(server, value);
-}
-
 static void set_run_id(struct fake_server *server)
 {
     static atomic_uint last;
-    char run_id[41];
-    snprintf(run_id, sizeof run_id, "01234567%032x", atomic_fetch_add(&last, 1));
-    set_field(server, "run_id", run_id);
-}
-
-static void info(struct sim_server *model, struct resp_argument section, struct bytes *text)
-{
-    for (const struct fake_field *field = server_of(model)->fields; field->name; field++)
-        if (section.length == 0 || sim_text_is(section, field->section))
-            bytes_print(text, "%s:%s\r\n", field->name, field->value);
+    snprintf(server->model.run_id, sizeof server->model.run_id, "01234567%032x", atomic_fetch_add(&last, 1));
 }
 
 static size_t publish_to_all(struct fake_server *server, struct resp_argument channel, struct resp_argument text)
@@ -103,29 +81,6 @@ static bool kill_connection(struct sim_server *model, int64_t id)
     if (victim && !victim->executing)
         fake_connection_end(victim, FAKE_CLOSE);
     return victim;
-}
-
-static void prepare_node(struct fake_server *server)
-{
-    static const struct sim_server_hooks hooks = {publish, kill_connection, info};
-    static const struct fake_field fields[] = {
-        {"Server", "redis_version", "7.0.15"},
-        {"Server", "redis_mode", "standalone"},
-        {"Server", "uptime_in_seconds", "86400"},
-        {"Memory", "maxmemory", "0"},
-        {"Memory", "maxmemory_policy", "noeviction"},
-        {"Persistence", "loading", "0"},
-        {"Persistence", "aof_enabled", "0"},
-        {"Cluster", "cluster_enabled", "0"},
-        {"Replication", "role", "master"},
-        {"Replication", "connected_slaves", "0"},
-        {"Replication", "master_replid", FAKE_HISTORY},
-        {"Stats", "evicted_keys", "0"},
-        {"Replication", "master_replid2", "0000000000000000000000000000000000000000"}};
-    memcpy(server->fields, fields, sizeof fields);
-    server->model.hooks = &hooks;
-    server->model.scripts = UINT32_MAX; /* of clients before */
-    set_run_id(server);
 }
 
 static const char *log_in(const struct fake_server *server, struct fake_connection *connection,
@@ -202,6 +157,14 @@ static void unlock(struct fake_server *server)
     pthread_mutex_unlock(&server->poller.lock);
 }
 
+static size_t read_count(struct fake_server *server, const size_t *count)
+{
+    lock(server);
+    size_t read = *count;
+    unlock(server);
+    return read;
+}
+
 static void drop_all(struct fake_server *server, enum fake_ending ending)
 {
     fake_connection_accept_all(server);
@@ -221,17 +184,21 @@ static void stop(void *object)
     pthread_mutex_lock(&model_lock);
     sim_keyspace_clear(&server->model.keys);
     pthread_mutex_unlock(&model_lock);
-    for (size_t i = 0; i < server->kept_count; i++)
-        free(server->kept[i]);
-    free(server->kept);
+    void **kept = (void *)server->kept.data;
+    for (size_t i = 0; i < server->kept.length / sizeof *kept; i++)
+        free(kept[i]);
+    bytes_free(&server->kept);
     free(server->records);
     free(server);
 }
 
 struct fake_server *fake_server_start(void)
 {
+    static const struct sim_server_hooks hooks = {publish, kill_connection};
     struct fake_server *server = fixture_allocate(sizeof *server);
-    prepare_node(server);
+    server->model = (struct sim_server){
+        .replid = FAKE_HISTORY, .scripts = UINT32_MAX /* of clients before */, .hooks = &hooks, .lies = server->lies};
+    set_run_id(server);
     server->reservation = socket_reserve_port(false, &server->port);
     snprintf(server->address, sizeof server->address, "127.0.0.1:%u", server->port);
     server->listener = socket_listen(false, server->port);
@@ -255,18 +222,17 @@ uint16_t fake_server_port(const struct fake_server *server)
 unsigned fake_server_add_rule(struct fake_server *server, const struct fake_rule *rule)
 {
     lock(server);
-    struct fake_rule_entry *entry = fake_server_keep(server, fixture_allocate(sizeof *entry)), **link = &server->rules;
-    *entry = (struct fake_rule_entry){.rule = *rule, .number = ++server->last_rule};
+    if (server->rule_count == FAKE_RULES_MOST)
+        fixture_fail("more than %d rules", FAKE_RULES_MOST);
+    struct fake_rule *added = &server->rules[server->rule_count++].rule;
+    *added = *rule;
     if (rule->reply && rule->reply_length == 0)
-        entry->rule.reply_length = strlen(rule->reply);
-    entry->rule.command = keep_text(server, rule->command);
-    entry->rule.argument = keep_text(server, rule->argument);
-    entry->rule.reply = keep_copy(server, rule->reply, entry->rule.reply_length);
-    entry->rule.extra = keep_text(server, rule->extra);
-    while (*link)
-        link = &(*link)->next;
-    *link = entry;
-    unsigned number = entry->number;
+        added->reply_length = strlen(rule->reply);
+    added->command = keep_text(server, rule->command);
+    added->argument = keep_text(server, rule->argument);
+    added->reply = keep_copy(server, rule->reply, added->reply_length);
+    added->extra = keep_text(server, rule->extra);
+    unsigned number = server->rule_count;
     unlock(server);
     return number;
 }
@@ -274,22 +240,14 @@ unsigned fake_server_add_rule(struct fake_server *server, const struct fake_rule
 void fake_server_clear_rules(struct fake_server *server)
 {
     lock(server);
-    for (struct fake_rule_entry *entry = server->rules; entry; entry = entry->next)
-        entry->removed = true;
+    for (unsigned i = 0; i < server->rule_count; i++)
+        server->rules[i].removed = true;
     unlock(server);
 }
 
 unsigned fake_server_rule_used(struct fake_server *server, unsigned number)
 {
-    lock(server);
-    const struct fake_rule_entry *entry = server->rules;
-    while (entry && entry->number != number)
-        entry = entry->next;
-    if (!entry)
-        fixture_fail("the fake server has no rule %u", number);
-    unsigned used = entry->used;
-    unlock(server);
-    return used;
+    return (unsigned)read_count(server, &server->rules[number - 1].used);
 }
 
 unsigned fake_server_refuse(struct fake_server *server, const char *command, unsigned count, const char *error)
@@ -329,7 +287,7 @@ const struct fake_rule *fake_server_rule_for(struct fake_server *server, const s
 {
     static const struct fake_rule healthy = {0};
     struct fake_rule_entry *chosen = NULL;
-    for (struct fake_rule_entry *entry = server->rules; entry; entry = entry->next) {
+    for (struct fake_rule_entry *entry = server->rules; entry < &server->rules[server->rule_count]; entry++) {
         if (entry->removed || !matches(&entry->rule, connection, command))
             continue;
         entry->seen++;
@@ -440,8 +398,13 @@ void fake_server_forget_scripts(struct fake_server *server)
 
 void fake_server_set_info(struct fake_server *server, const char *field, const char *value)
 {
+    struct sim_field *lie = server->lies;
     lock(server);
-    set_field(server, field, value);
+    while (lie->name && strcmp(lie->name, field) != 0)
+        lie++;
+    if (lie == &server->lies[sizeof server->lies / sizeof *lie - 1])
+        fixture_fail("no room for the field %s", field);
+    *lie = (struct sim_field){keep_text(server, field), keep_text(server, value)};
     unlock(server);
 }
 
@@ -569,14 +532,6 @@ size_t fake_server_open_connections(struct fake_server *server)
         open += c->state != FAKE_STATE_CLOSED;
     unlock(server);
     return open;
-}
-
-static size_t read_count(struct fake_server *server, const size_t *count)
-{
-    lock(server);
-    size_t read = *count;
-    unlock(server);
-    return read;
 }
 
 size_t fake_server_accepted(struct fake_server *server)

@@ -24,17 +24,13 @@ enum fake_state {
     FAKE_STATE_CLOSED      /* descriptor closed */
 };
 
-struct fake_rule_entry {
-    struct fake_rule_entry *next;
-    struct fake_rule rule;
-    unsigned number;
-    unsigned seen; /* commands that matched */
-    unsigned used; /* number of commands to which it was applied */
-    bool removed;  /* still counted by fake_server_rule_used() */
-};
+enum { FAKE_RULES_MOST = 1024 };
 
-struct fake_field {
-    const char *section, *name, *value;
+struct fake_rule_entry {
+    struct fake_rule rule;
+    size_t seen;  /* commands that matched */
+    size_t used;  /* number of commands to which it was applied */
+    bool removed; /* still counted by fake_server_rule_used() */
 };
 
 struct fake_connection {
@@ -59,7 +55,7 @@ struct fake_server {
     uint16_t port;
     char address[32];
 
-    struct fake_field fields[24]; /* of INFO; a zeroed one ends them */
+    struct sim_field lies[16];
     int64_t clock_offset_us;
     const char *user, *password;
 
@@ -71,11 +67,10 @@ struct fake_server {
     size_t record_count;
     size_t first_record; /* earlier ones no longer count, but stay allocated */
 
-    struct fake_rule_entry *rules;
-    unsigned last_rule;
+    struct fake_rule_entry rules[FAKE_RULES_MOST]; /* a rule's number is its place, from 1 */
+    unsigned rule_count;
 
-    void **kept; /* blocks that are freed with the server */
-    size_t kept_count;
+    struct bytes kept; /* pointers to blocks that are freed with the server */
 };
 
 /* fake_connection.c */

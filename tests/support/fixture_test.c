@@ -42,22 +42,6 @@ TEST(fixtures, fixtures_end_newest_first_and_only_those_of_the_test)
     fixture_unregister(&names[0]);
 }
 
-TEST(fixtures, a_child_does_not_destroy_its_parents_fixtures)
-{
-    struct temp_dir *dir = temp_dir_make();
-    int status;
-    fflush(NULL);
-    pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        fixtures_end();
-        exit(0);
-    }
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_int_eq(status, 0);
-    ck_assert_int_eq(access(temp_dir_path(dir), F_OK), 0);
-}
-
 /* --- A test program that dies --- */
 
 /* What a child of this process has made. It writes this to a pipe before it dies. */
@@ -159,45 +143,28 @@ TEST_ROWS(fixtures, a_failure_without_forks_is_printed_however_the_program_ends,
 
 /* --- The failing allocator --- */
 
-TEST(fixtures, the_allocator_counts_and_lists_what_is_live)
-{
-    struct test_allocator *allocator = test_allocator_new();
-    char *first = test_allocate(100, allocator), *second = test_reallocate(NULL, 4, allocator), *text = NULL;
-    size_t length = 0;
-    ck_assert_int_eq(first[99], (char)0xA5);
-    test_release(first, allocator);
-    memcpy(second, "abc", 4);
-    second = test_reallocate(second, 50, allocator);
-    ck_assert_str_eq(second, "abc");
-    ck_assert_uint_eq(test_allocator_live(allocator), 1);
-    ck_assert_uint_eq(test_allocator_live_bytes(allocator), 50);
-    FILE *out = open_memstream(&text, &length);
-    test_allocator_list(allocator, out);
-    fclose(out);
-    ck_assert_str_eq(text, "allocation 3: 50 bytes not freed\n");
-    free(text);
-    test_allocator_fail_at(allocator, 1);
-    ck_assert_ptr_null(test_reallocate(second, 2000, allocator));
-    ck_assert_str_eq(second, "abc");
-    test_release(second, allocator);
-    ck_assert_uint_eq(test_allocator_live(allocator), 0);
-    test_allocator_free(allocator);
-}
-
 TEST_ROWS(fixtures, the_kth_allocation_fails_alone_or_with_all_after_it, 2)
 {
     struct test_allocator *allocator = test_allocator_new();
-    test_release(test_allocate(1, allocator), allocator);
-    if (_i == 0)
-        test_allocator_fail_at(allocator, 3);
-    else
-        test_allocator_fail_from(allocator, 3);
+    void *blocks[6];
+    char *text = NULL;
+    size_t length = 0;
+    blocks[0] = test_allocate(100, allocator);
+    (_i == 0 ? test_allocator_fail_at : test_allocator_fail_from)(allocator, 3);
     for (int k = 1; k <= 5; k++) {
-        void *block = test_allocate(1, allocator);
-        ck_assert_int_eq(block == NULL, _i == 0 ? k == 3 : k >= 3);
-        test_release(block, allocator);
+        blocks[k] = test_allocate(10, allocator);
+        ck_assert_int_eq(blocks[k] == NULL, _i == 0 ? k == 3 : k >= 3);
     }
     ck_assert_uint_eq(test_allocator_failures(allocator), _i == 0 ? 1 : 3);
+    ck_assert_uint_eq(test_allocator_live(allocator), _i == 0 ? 5 : 3);
+    ck_assert_uint_eq(test_allocator_live_bytes(allocator), _i == 0 ? 140 : 120);
+    for (int k = 1; k <= 5; k++)
+        test_release(blocks[k], allocator);
+    FILE *out = open_memstream(&text, &length);
+    test_allocator_list(allocator, out);
+    fclose(out);
+    ck_assert_str_eq(text, "allocation 1: 100 bytes not freed\n");
+    free(text);
     test_allocator_free(allocator);
 }
 

@@ -312,14 +312,38 @@ local function begin(keys, microseconds)
   space, clock_us, now = keys, microseconds, math.floor(microseconds / 1000)
 end
 
+-- A value as RESP, converted as Redis converts the value of a script.
+local function encode(value)
+  local kind = type(value)
+  if kind == 'string' then
+    return '$' .. #value .. '\r\n' .. value .. '\r\n'
+  elseif kind == 'number' then
+    return string.format(':%.0f\r\n', value < 0 and math.ceil(value) or math.floor(value))
+  elseif kind ~= 'table' then
+    return value and ':1\r\n' or '$-1\r\n'
+  elseif value.err or value.ok then
+    return (value.err and '-' .. value.err or '+' .. value.ok) .. '\r\n'
+  end
+  local parts = {}
+  for i, part in ipairs(value) do
+    parts[i] = encode(part)
+  end
+  return '*' .. #parts .. '\r\n' .. table.concat(parts)
+end
+
 local served = {}
 
 function served.command(keys, microseconds, ...)
   begin(keys, microseconds)
-  return execute({...})
+  return encode(execute({...}))
 end
 
--- Returns the script's value. An error that is no error of a command is a bug of the script or of the model.
+function served.get(keys, microseconds, name)
+  begin(keys, microseconds)
+  return string_of(name)
+end
+
+-- An error that is no error of a command is a bug of the script or of the model.
 function served.script(keys, microseconds, name, run, key_count, ...)
   begin(keys, microseconds)
   script, declared, KEYS, ARGV = name, {}, {}, {}
@@ -334,11 +358,11 @@ function served.script(keys, microseconds, name, run, key_count, ...)
   local done, value = pcall(run)
   script = nil
   if done then
-    return value
+    return encode(value)
   elseif type(value) ~= 'table' then
-    return {err = 'ERR ' .. fails(name .. '.lua: ' .. tostring(value))}
+    return encode({err = 'ERR ' .. fails(name .. '.lua: ' .. tostring(value))})
   end
-  return {err = value.err .. ' script: ' .. name .. ', on @user_script:1.'}
+  return encode({err = value.err .. ' script: ' .. name .. ', on @user_script:1.'})
 end
 
 function served.copy(keys, revived)

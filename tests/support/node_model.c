@@ -60,15 +60,13 @@ static int publish(lua_State *state)
     return 1;
 }
 
-static void write_info(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *text);
+static void write_info(const struct sim_server *server, struct resp_argument section, struct bytes *text);
 
 static int info(lua_State *state)
 {
-    struct resp_argument words[2] = {{"INFO", 4}};
     struct bytes text = {0};
     lua_rawgeti(state, 1, 2);
-    words[1] = word_at(-1);
-    write_info(running, words[1].data ? 2 : 1, words, &text);
+    write_info(running, word_at(-1), &text); /* without a word the length is 0 */
     lua_pushlstring(state, text.data, text.length);
     bytes_free(&text);
     return 1;
@@ -135,51 +133,11 @@ static void call_function(size_t arguments)
     expect_no_error(lua_pcall(lua, (int)arguments + 1, 1, 0));
 }
 
-/* Converts the script's return value, at the top of the stack, to RESP. */
-static void write_value(struct bytes *reply)
+/* Appends the string at the top of the stack. */
+static void write_top(struct bytes *reply)
 {
-    size_t size;
-    const char *text;
-    lua_Number number;
-    switch (lua_type(lua, -1)) {
-    case LUA_TSTRING:
-        text = lua_tolstring(lua, -1, &size);
-        resp_write_bulk(reply, text, size);
-        return;
-    case LUA_TNUMBER:
-        number = lua_tonumber(lua, -1);
-        resp_write_integer(reply, (long long)number);
-        return;
-    case LUA_TBOOLEAN:
-        bytes_print(reply, "%s\r\n", lua_toboolean(lua, -1) ? ":1" : "$-1");
-        return;
-    case LUA_TTABLE:
-        break;
-    default:
-        bytes_print(reply, "$-1\r\n");
-        return;
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        lua_getfield(lua, -1, i ? "ok" : "err");
-        if (lua_type(lua, -1) == LUA_TSTRING) {
-            bytes_print(reply, "%c%s\r\n", i ? '+' : '-', lua_tostring(lua, -1));
-            lua_pop(lua, 1);
-            return;
-        }
-        lua_pop(lua, 1);
-    }
-    int count = 0;
-    for (bool end = false; !end; count += !end) {
-        lua_rawgeti(lua, -1, count + 1);
-        end = lua_isnil(lua, -1);
-        lua_pop(lua, 1);
-    }
-    resp_write_array(reply, (size_t)count);
-    for (int i = 1; i <= count; i++) {
-        lua_rawgeti(lua, -1, i);
-        write_value(reply);
-        lua_pop(lua, 1);
-    }
+    const struct resp_argument text = word_at(-1);
+    bytes_append(reply, text.data, text.length);
 }
 
 /* -------------------------------------------------------------------------------------------------------- key space */
@@ -243,10 +201,10 @@ void sim_keyspace_each(struct sim_keyspace *space, void (*see)(const struct sim_
     call_function(1);
 }
 
-static void push_reply(struct sim_keyspace *space, size_t count, const struct resp_argument *words,
-                       int64_t microseconds)
+static void call_with_words(const char *name, struct sim_keyspace *space, size_t count,
+                            const struct resp_argument *words, int64_t microseconds)
 {
-    push_function("command", space);
+    push_function(name, space);
     lua_pushnumber(lua, (lua_Number)microseconds);
     push_words(count, words);
     call_function(1 + count);
@@ -255,14 +213,14 @@ static void push_reply(struct sim_keyspace *space, size_t count, const struct re
 void sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct resp_argument *words,
                           int64_t microseconds, struct bytes *reply)
 {
-    push_reply(space, count, words, microseconds);
-    write_value(reply);
+    call_with_words("command", space, count, words, microseconds);
+    write_top(reply);
 }
 
 bool sim_keyspace_get(struct sim_keyspace *space, const char *name, int64_t microseconds, struct resp_argument *value)
 {
-    const struct resp_argument words[] = {resp_argument_of("GET"), resp_argument_of(name)};
-    push_reply(space, 2, words, microseconds);
+    const struct resp_argument word = resp_argument_of(name);
+    call_with_words("get", space, 1, &word, microseconds);
     *value = lua_type(lua, -1) == LUA_TSTRING ? word_at(-1) : (struct resp_argument){0};
     return value->data;
 }
@@ -296,7 +254,7 @@ static void run_script(struct sim_server *server, int script, struct resp_argume
     lua_pushnumber(lua, (lua_Number)keys);
     push_words(count, words);
     call_function(4 + count);
-    write_value(reply);
+    write_top(reply);
 }
 
 /* The server remembers the library's scripts only. */
@@ -321,27 +279,44 @@ static void evaluate(struct sim_server *server, size_t count, const struct resp_
 
 /* --------------------------------------------------------------------------------------------------------- commands */
 
-static void write_info(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *text)
+static const char *find_lie(const struct sim_server *server, const char *name)
 {
-    struct resp_argument section = count > 1 ? words[1] : (struct resp_argument){"", 0};
-    if (server->hooks && server->hooks->info)
-        server->hooks->info(server, section, text);
-    else if (sim_text_is(section, "server"))
-        bytes_print(text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n", server->run_id);
-    else if (sim_text_is(section, "cluster"))
-        bytes_print(text, "# Cluster\r\ncluster_enabled:0\r\n");
-    else if (sim_text_is(section, "replication"))
-        bytes_print(text, "# Replication\r\nrole:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n",
-                    server->replica ? "slave" : "master", server->replid,
-                    server->history[0] ? server->history : "0000000000000000000000000000000000000000");
-    else if (sim_text_is(section, "memory"))
-        bytes_print(text, "# Memory\r\nmaxmemory_policy:%s\r\n", server->evicts ? "allkeys-lru" : "noeviction");
-    else if (sim_text_is(section, "stats"))
-        bytes_print(text, "# Stats\r\nevicted_keys:%llu\r\n", (unsigned long long)server->evicted);
-    else if (sim_text_is(section, "commandstats"))
-        bytes_print(text, "# Commandstats\r\ncmdstat_swapdb:calls=%llu,usec=9\r\n", (unsigned long long)server->swaps);
-    else if (sim_text_is(section, "persistence"))
-        bytes_print(text, "# Persistence\r\naof_enabled:0\r\n");
+    const struct sim_field *field = server->lies;
+    while (field && field->name && strcmp(field->name, name) != 0)
+        field++;
+    return field && field->name ? field->value : NULL;
+}
+
+/* The lines that the library reads. Redis does not have those without a value. */
+static void write_info(const struct sim_server *server, struct resp_argument section, struct bytes *text)
+{
+    char evicted[24], swaps[48];
+    snprintf(evicted, sizeof evicted, "%llu", (unsigned long long)server->evicted);
+    snprintf(swaps, sizeof swaps, "calls=%llu,usec=9", (unsigned long long)server->swaps);
+    const char *history = server->history[0] ? server->history : "0000000000000000000000000000000000000000";
+    const struct {
+        const char *section, *name, *value;
+    } own[] = {{"server", "redis_version", "7.0.15"},
+               {"server", "redis_mode", "standalone"},
+               {"server", "run_id", server->run_id},
+               {"server", "valkey_version", NULL},
+               {"server", "redict_version", NULL},
+               {"server", "server_name", NULL},
+               {"server", "server_mode", NULL},
+               {"server", "redict_mode", NULL},
+               {"cluster", "cluster_enabled", "0"},
+               {"replication", "role", server->replica ? "slave" : "master"},
+               {"replication", "master_replid", server->replid},
+               {"replication", "master_replid2", history},
+               {"memory", "maxmemory_policy", server->evicts ? "allkeys-lru" : "noeviction"},
+               {"stats", "evicted_keys", evicted},
+               {"commandstats", "cmdstat_swapdb", swaps},
+               {"persistence", "aof_enabled", "0"}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        const char *lie = find_lie(server, own[i].name), *value = lie ? lie : own[i].value;
+        if (value && (section.length == 0 || sim_text_is(section, own[i].section)))
+            bytes_print(text, "%s:%s\r\n", own[i].name, value);
+    }
 }
 
 static void client_command(struct sim_server *server, const struct sim_session *session, size_t count,

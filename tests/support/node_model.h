@@ -67,8 +67,10 @@ struct sim_server;
 struct sim_server_hooks {
     long long (*publish)(struct sim_server *server, struct resp_argument channel, struct resp_argument text);
     bool (*kill)(struct sim_server *server, int64_t id); /* false: no such connection */
-    /* NULL, or what writes INFO's text instead of the model. section: "" for all. */
-    void (*info)(struct sim_server *server, struct resp_argument section, struct bytes *text);
+};
+
+struct sim_field {
+    const char *name, *value;
 };
 
 struct sim_server {
@@ -84,6 +86,7 @@ struct sim_server {
     uint32_t scripts;    /* bits: the scripts that it knows */
     const char *refusal; /* the error that it returns for every command except those about the connection; NULL: none */
     const struct sim_server_hooks *hooks;
+    const struct sim_field *lies; /* of INFO, in place of its own fields or beside them; ended by {NULL}. NULL: none */
 };
 
 /* Executes one command and writes its reply. microseconds: the server's wall clock. */

@@ -40,24 +40,15 @@ static void close_object(void *client)
     raw_client_close(client);
 }
 
-static struct raw_client *wrap(int fd)
+struct raw_client *raw_client_connect(const char *path)
 {
-    if (fd < 0)
-        fixture_fail("cannot connect: %s", strerror(errno));
     struct raw_client *client = fixture_allocate(sizeof *client);
-    *client = (struct raw_client){.fd = fd, .reader = redisReaderCreate()};
+    *client = (struct raw_client){.fd = socket_connect_unix(path, test_deadline_ns(TIMEOUT_MS)),
+                                  .reader = redisReaderCreate()};
+    if (client->fd < 0)
+        fixture_fail("cannot connect to %s: %s", path, strerror(errno));
     fixture_register(client, close_object);
     return client;
-}
-
-struct raw_client *raw_client_connect(uint16_t port)
-{
-    return wrap(socket_connect_to("127.0.0.1", port, test_deadline_ns(TIMEOUT_MS)));
-}
-
-struct raw_client *raw_client_connect_unix(const char *path)
-{
-    return wrap(socket_connect_unix(path, test_deadline_ns(TIMEOUT_MS)));
 }
 
 bool raw_client_send(struct raw_client *client, size_t argc, const struct resp_argument *argv)

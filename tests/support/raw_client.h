@@ -10,9 +10,8 @@
 
 struct raw_client;
 
-/* They register themselves for fixtures_end(), and end the test if the server cannot be reached. */
-struct raw_client *raw_client_connect(uint16_t port);
-struct raw_client *raw_client_connect_unix(const char *path);
+/* To a unix socket. The client registers itself for fixtures_end(), and ends the test if the server cannot be reached. */
+struct raw_client *raw_client_connect(const char *path);
 void raw_client_close(struct raw_client *client);
 
 /* Sends a command, or one of words ended by NULL. Returns false and sets errno if it could not be sent. */

@@ -278,7 +278,7 @@ static bool drop_connections(struct active *what, bool begins)
 static bool flush_and_disconnect(struct active *what, bool begins)
 {
     (void)begins;
-    struct raw_client *client = raw_client_connect_unix(cluster_socket_path(cluster, what->target));
+    struct raw_client *client = raw_client_connect(cluster_socket_path(cluster, what->target));
     raw_client_say(client, "AUTH", "fixture", "", NULL);
     raw_client_say(client, "MULTI", NULL);
     raw_client_say(client, "FLUSHALL", NULL);

@@ -28,24 +28,20 @@ static int run_nothing(const struct cli_arguments *arguments)
 }
 
 /* Linked in place of the table in which cli/main.c looks up commands. */
-extern const struct cli_command *const __wrap_cli_commands[];
-static struct cli_command copies[COMMANDS_MAX];
-const struct cli_command *const __wrap_cli_commands[] = {
-    &copies[0], &copies[1],  &copies[2],  &copies[3],  &copies[4],  &copies[5],  &copies[6],  &copies[7], &copies[8],
-    &copies[9], &copies[10], &copies[11], &copies[12], &copies[13], &copies[14], &copies[15], NULL};
+extern const struct cli_command *__wrap_cli_commands[];
+const struct cli_command *__wrap_cli_commands[COMMANDS_MAX + 1];
 extern const struct cli_command *const __real_cli_commands[];
+static struct cli_command copies[COMMANDS_MAX];
 
 static void copy_commands(void)
 {
-    unsigned count = 0;
-    for (; __real_cli_commands[count]; count++) {
-        fuzz_require(count < COMMANDS_MAX, "more commands than room");
-        copies[count] = *__real_cli_commands[count];
-        copies[count].run = run_nothing;
-        copies[count].use = NULL;
+    for (unsigned i = 0; __real_cli_commands[i]; i++) {
+        fuzz_require(i < COMMANDS_MAX, "more commands than room");
+        copies[i] = *__real_cli_commands[i];
+        copies[i].run = run_nothing;
+        copies[i].use = NULL;
+        __wrap_cli_commands[i] = &copies[i];
     }
-    for (unsigned i = count; i < COMMANDS_MAX; i++)
-        copies[i] = copies[0];
 }
 
 /* Discards standard output, because the commands print much for random command lines. */

@@ -3,7 +3,6 @@
 
 #include "clock.h"
 #include "fixture.h"
-#include "poller.h"
 #include "sockets.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "fake_server.h"
 #include "fixture.h"
 #include "node_model.h"
-#include "poller.h"
+#include "sockets.h"
 
 /* A reply, or its rest, that waits to be sent. Replies are sent in order. */
 struct fake_segment {

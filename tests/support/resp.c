@@ -145,32 +145,10 @@ size_t resp_words(struct resp_argument argv[RESP_MOST_WORDS], va_list words)
 
 void resp_write_command(struct bytes *out, size_t argc, const struct resp_argument *argv)
 {
-    resp_write_array(out, argc);
-    for (size_t i = 0; i < argc; i++)
-        resp_write_bulk(out, argv[i].data, argv[i].length);
-}
-
-static void write_line(struct bytes *out, char mark, long long number)
-{
-    bytes_print(out, "%c%lld\r\n", mark, number);
-}
-
-void resp_write_integer(struct bytes *out, long long value)
-{
-    write_line(out, ':', value);
-}
-
-void resp_write_bulk(struct bytes *out, const void *data, size_t length)
-{
-    write_line(out, '$', (long long)length);
-    char *end = bytes_room(out, length + 2);
-    if (length > 0)
-        memcpy(end, data, length);
-    memcpy(end + length, "\r\n", 2);
-    out->length += length + 2;
-}
-
-void resp_write_array(struct bytes *out, size_t count)
-{
-    write_line(out, '*', (long long)count);
+    bytes_print(out, "*%zu\r\n", argc);
+    for (size_t i = 0; i < argc; i++) {
+        bytes_print(out, "$%zu\r\n", argv[i].length);
+        bytes_append(out, argv[i].data, argv[i].length);
+        bytes_append(out, "\r\n", 2);
+    }
 }

@@ -1,4 +1,4 @@
-/* RESP2 as servers see it: reads commands, writes commands and replies. Binary safe. Clients read replies with hiredis. */
+/* RESP2 as servers see it: reads and writes commands. Binary safe. Clients read replies with hiredis. */
 #ifndef TESTS_SUPPORT_RESP_H
 #define TESTS_SUPPORT_RESP_H
 
@@ -46,8 +46,5 @@ bool resp_matches_any(const char *name, const char *const *patterns);
 bool resp_argument_integer(struct resp_argument text, long long *number);
 
 void resp_write_command(struct bytes *out, size_t argc, const struct resp_argument *argv);
-void resp_write_integer(struct bytes *out, long long value);
-void resp_write_bulk(struct bytes *out, const void *data, size_t length);
-void resp_write_array(struct bytes *out, size_t count);
 
 #endif

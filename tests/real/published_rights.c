@@ -9,18 +9,15 @@ enum { LINE_SIZE = 4096 };
 
 static const char command[] = "ACL SETUSER ";
 
-/* Reads the paragraph that begins at `from`, as one line. */
-static void take_paragraph(char *line, const char *from)
+/* Reads the paragraph that `from` begins, as one line. */
+static void take_paragraph(char *line, char *from)
 {
-    char *copy = fixture_text("%s", from), *rest = copy, *text;
+    char *end = strstr(from, "\n."), *rest = NULL;
+    if (end)
+        *end = '\0';
     line[0] = '\0';
-    while ((text = strsep(&rest, "\n")) != NULL && *text != '\0' && *text != '.') {
-        char *word;
-        while ((word = strsep(&text, " ")) != NULL)
-            if (*word != '\0')
-                snprintf(line + strlen(line), LINE_SIZE - strlen(line), "%s%s", *line != '\0' ? " " : "", word);
-    }
-    free(copy);
+    for (const char *word = strtok_r(from, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
+        snprintf(line + strlen(line), LINE_SIZE - strlen(line), "%s%s", *line != '\0' ? " " : "", word);
 }
 
 static void take_out(char *line, const char *word)
@@ -38,7 +35,7 @@ static const char *read_rights(char *line, const char *path)
     struct bytes document = {0};
     if (!file_read(path, &document))
         fixture_fail("cannot read %s", path);
-    const char *from = strstr(document.data, command);
+    char *from = strstr(document.data, command);
     if (from == NULL)
         fixture_fail("no '%s' in %s", command, path);
     take_paragraph(line, from + strlen(command));

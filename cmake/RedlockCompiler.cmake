@@ -1,6 +1,7 @@
 # How every target of this project is compiled: the language, the warnings, the instrumentation.
 #
 # redlock_compile_options  INTERFACE target, linked PRIVATE by everything we build and by nothing we install.
+# redlock_leave_out_sanitizer(target undefined|all)  for a target that links redlock_compile_options already
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -70,6 +71,16 @@ if(REDLOCK_SANITIZE)
     -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(redlock_compile_options INTERFACE -fsanitize=${sanitizers})
 endif()
+
+# Compiles a target without a sanitizer, or without `all`. A target's own options come before those of the libraries it links, and the
+# last option counts, so this is a library, too.
+function(redlock_leave_out_sanitizer target sanitizer)
+  if(REDLOCK_SANITIZE)
+    add_library(${target}_without_sanitizer INTERFACE)
+    target_compile_options(${target}_without_sanitizer INTERFACE -fno-sanitize=${sanitizer})
+    target_link_libraries(${target} PRIVATE ${target}_without_sanitizer)
+  endif()
+endfunction()
 
 if(REDLOCK_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Shared by the tests of the installed library. Source it with the arguments
-# CMAKE BUILD_DIRECTORY LIBRARY_DIRECTORY CC CXX [COMPILER_FLAG...]
+# CMAKE BUILD_DIRECTORY LIBRARY_DIRECTORY CC CXX [LINKER_FLAG...]
 #   LIBRARY_DIRECTORY   the library's directory below the prefix
+#   LINKER_FLAG         what the instrumented library needs; the programs are compiled as a user's are
 . "$(dirname "${BASH_SOURCE[0]}")/../support/script.sh"
 
 # shellcheck disable=SC2034

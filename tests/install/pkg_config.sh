@@ -22,10 +22,13 @@ asks() {
 if asks shared --libs | grep -qE -- '-l(hiredis|ev)\b'; then die "who links the shared library needs neither hiredis nor libev"; fi
 
 build_all() { # MODE
-  local words
-  read -ra words <<<"$(asks "$1" --cflags --libs)"
-  quietly "$cc" -std=c11 "${warnings[@]}" "${flags[@]}" "$outside/program.c" "${words[@]}" -o "$work/c_$1"
-  quietly "$cxx" -std=c++17 "${warnings[@]}" "${flags[@]}" "$outside/program.cpp" "${words[@]}" -o "$work/cpp_$1"
+  local compile link
+  read -ra compile <<<"$(asks "$1" --cflags)"
+  read -ra link <<<"$(asks "$1" --libs)"
+  quietly "$cc" -std=c11 "${warnings[@]}" "${compile[@]}" -c "$outside/program.c" -o "$work/c_$1.o"
+  quietly "$cc" "${flags[@]}" "$work/c_$1.o" "${link[@]}" -o "$work/c_$1"
+  quietly "$cxx" -std=c++17 "${warnings[@]}" "${compile[@]}" -c "$outside/program.cpp" -o "$work/cpp_$1.o"
+  quietly "$cxx" "${flags[@]}" "$work/cpp_$1.o" "${link[@]}" -o "$work/cpp_$1"
   works "$work/c_$1" C "$1"
   works "$work/cpp_$1" C++ "$1"
 }

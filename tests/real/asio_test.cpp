@@ -7,6 +7,7 @@
 #include <asio.hpp>
 #endif
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <thread>
 #include <vector>
@@ -44,6 +45,16 @@ void stop_majority()
         cluster_stop(cluster, i);
 }
 
+// Asio's code is compiled again for each type of handler, which takes most of a second. So most handlers have these types.
+using on_done = std::function<void(net_error)>;
+using on_lock = std::function<void(net_error, redlock::lock)>;
+
+void acquire(redlock::async_client &client, const std::string &resource, const redlock::acquire_options &options,
+             on_lock handler)
+{
+    client.async_acquire(resource, options, std::move(handler));
+}
+
 } // namespace
 
 REAL_CASE(asio, real_shared_case, nullptr);
@@ -78,11 +89,11 @@ TEST(asio, failures_are_error_codes)
     std::vector<status> seen;
     redlock::result details;
     redlock::acquire_options detailed;
-    const auto note = [&](net_error failure) {
+    const on_done note = [&](net_error failure) {
         ck_assert_str_eq(failure.category().name(), "redlock");
         seen.push_back(status_of(failure));
     };
-    const auto note_lock = [&](net_error failure, redlock::lock lock) {
+    const on_lock note_lock = [&](net_error failure, redlock::lock lock) {
         ck_assert(!lock);
         note(failure);
     };
@@ -102,7 +113,7 @@ TEST(asio, failures_are_error_codes)
     ck_assert(seen == std::vector<status>(9, status::invalid));
     real_command(cluster_size(cluster), "SET", key, "other", nullptr);
     detailed.details = &details;
-    client.async_acquire(key, detailed, [&](net_error failure, redlock::lock lock) {
+    acquire(client, key, detailed, [&](net_error failure, redlock::lock lock) {
         ck_assert(!lock && failure == status::held && failure != status::lost);
         ck_assert(failure.message() == redlock_status_text(REDLOCK_HELD));
         ck_assert(failure.default_error_condition().value() == EBUSY);
@@ -146,17 +157,15 @@ TEST(asio, events_run_on_the_context)
     redlock::acquire_options options = 20s;
     redlock::lock held;
     unsigned events = 0;
+    const on_done ended_lost = [](net_error failure) { ck_assert(status_of(failure) == status::lost); };
     options.ttl = 300ms;
     options.renewal = false;
     options.on_event = [&](redlock::event event, redlock::loss loss, std::chrono::milliseconds) {
         ck_assert(event == redlock::event::lost && loss == redlock::loss::expired);
         events++;
-        asio::post(context, [&] {
-            client.async_release(std::move(held),
-                                 [](net_error failure) { ck_assert(status_of(failure) == status::lost); });
-        });
+        asio::post(context, [&] { client.async_release(std::move(held), ended_lost); });
     };
-    client.async_acquire(key, options, [&](net_error failure, redlock::lock lock) {
+    acquire(client, key, options, [&](net_error failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
         held = std::move(lock);
     });
@@ -172,7 +181,7 @@ TEST(asio, a_destructor_does_not_wait)
     redlock::acquire_options options = 20s;
     options.on_event = [](redlock::event, redlock::loss, std::chrono::milliseconds) {};
     bool is_dropped = false;
-    client.async_acquire(key, options, [&](net_error failure, redlock::lock lock) {
+    acquire(client, key, options, [&](net_error failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
         stop_majority();
         const auto start = std::chrono::steady_clock::now();
@@ -191,10 +200,10 @@ TEST(asio, a_close_cancels_what_waits)
     asio::io_context context;
     redlock::async_client client = open_client(context);
     status seen = status::ok;
-    client.async_acquire(key, 20s, [&](net_error failure, redlock::lock lock) {
+    acquire(client, key, 20s, [&](net_error failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
-        client.async_acquire(key, redlock::forever,
-                             [&](net_error cancelled, redlock::lock) { seen = status_of(cancelled); });
+        acquire(client, key, redlock::forever,
+                [&](net_error cancelled, redlock::lock) { seen = status_of(cancelled); });
         client.close();
         ck_assert(lock.loss_reason() == redlock::loss::closed);
     });
@@ -208,7 +217,7 @@ TEST(asio, an_asynchronous_close_cancels_what_waits)
     asio::io_context context;
     std::vector<status> seen;
     unsigned events = 0;
-    const auto note = [&](net_error failure) { seen.push_back(status_of(failure)); };
+    const on_done note = [&](net_error failure) { seen.push_back(status_of(failure)); };
     {
         redlock::async_client client = open_client(context);
         redlock::acquire_options options = 20s;
@@ -217,8 +226,8 @@ TEST(asio, an_asynchronous_close_cancels_what_waits)
             events++;
         };
         redlock::lock kept, dropped;
-        client.async_acquire("asio/kept", options, [&](net_error, redlock::lock lock) { kept = std::move(lock); });
-        client.async_acquire(key, options, [&](net_error, redlock::lock lock) {
+        acquire(client, "asio/kept", options, [&](net_error, redlock::lock lock) { kept = std::move(lock); });
+        acquire(client, key, options, [&](net_error, redlock::lock lock) {
             dropped = std::move(lock);
             context.stop();
         });
@@ -226,7 +235,7 @@ TEST(asio, an_asynchronous_close_cancels_what_waits)
             context.run();
             context.restart();
         }
-        client.async_acquire(key, redlock::forever, [&](net_error failure, redlock::lock) { note(failure); });
+        acquire(client, key, redlock::forever, [&](net_error failure, redlock::lock) { note(failure); });
         client.async_close(note);
         ck_assert(!client && !client.held_by_me(key) && dropped.loss_reason() == redlock::loss::closed);
         client.async_close(note); // there is nothing to close
@@ -252,7 +261,7 @@ TEST(asio, a_cancellation_slot_ends_every_operation)
     const auto slot = [&](unsigned of, auto handler) {
         return asio::bind_cancellation_slot(signals[of].slot(), std::move(handler));
     };
-    const auto note = [&](net_error failure) {
+    const on_done note = [&](net_error failure) {
         ck_assert(status_of(failure) == status::cancelled);
         seen++;
     };
@@ -265,7 +274,8 @@ TEST(asio, a_cancellation_slot_ends_every_operation)
         signals[of].emit(asio::cancellation_type::all); // the slot has been cleared
     };
     stop_majority();
-    client.async_acquire(key, redlock::forever, slot(0, [&](net_error failure, redlock::lock) { note(failure); }));
+    client.async_acquire(key, redlock::forever,
+                         slot(0, on_lock([&](net_error failure, redlock::lock) { note(failure); })));
     end(0, 1);
     client.async_extend(held, 0ms, slot(1, note));
     end(1, 2);
@@ -327,7 +337,7 @@ TEST(asio, a_stop_token_ends_an_acquire)
     const redlock::lock adopted = other.adopt(key, std::string(first.token()), both);
     both.cancellation = &cancellation;
     ck_assert(!client.acquire(key, both, result) && result.status() == status::invalid);
-    client.async_acquire(key, source.get_token(), [&](net_error failure, redlock::lock) { seen = status_of(failure); });
+    acquire(client, key, source.get_token(), [&](net_error failure, redlock::lock) { seen = status_of(failure); });
     std::thread stopper([&] { source.request_stop(); });
     context.run();
     stopper.join();

@@ -59,8 +59,9 @@ function(redlock_register_test name)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
   elseif(arg_LABELS MATCHES "simulation|exhaustive|torture|install")
     # scripts/test.sh runs four tests per processor, because most of them wait. These compute: each takes the place of three, so that the
-    # tests that wait find a processor.
-    set_tests_properties(${name} PROPERTIES PROCESSORS 3)
+    # tests that wait find a processor. They start first: later, three places are rarely free together, and these would be left to the end.
+    math(EXPR cost "${timeout} + 10000")
+    set_tests_properties(${name} PROPERTIES PROCESSORS 3 COST ${cost})
   endif()
 endfunction()
 

@@ -271,7 +271,7 @@ TEST(operations, cancel_ends_operations_that_were_started_before)
     assert_ends(&answer, REDLOCK_CANCELLED);
 }
 
-enum { CROWD = 20000, QUESTIONS = 500 };
+enum { CROWD = 20000, QUESTIONS = 500, ATTEMPTS = 10 };
 
 static void note_cancelled(redlock_client *called, redlock_lock *none, const redlock_result *ended, void *arg)
 {
@@ -296,15 +296,17 @@ static double time_of_questions(void)
 TEST(operations, a_wake_up_takes_no_longer_with_many_operations)
 {
     unsigned ended = 0;
-    double alone = time_of_questions(), among_many;
+    double alone = time_of_questions(), among_many = 2 * alone;
     scene_hold_on(0, 2, "stock");
     options.wait_ms = REDLOCK_FOREVER;
     options.cancellation = scene_cancellation();
     for (unsigned i = 0; i < CROWD; i++)
         ck_assert_status(redlock_acquire_async(scene.connected, "stock", &options, note_cancelled, &ended), REDLOCK_OK);
     scene_until(scene_statistics().operations_pending == CROWD);
-    among_many = time_of_questions();
-    ck_assert_msg(among_many < 4 * alone, "%.1f ms instead of %.1f ms", 1e3 * among_many, 1e3 * alone);
+    /* A busy machine takes longer, but not each time. */
+    for (unsigned i = 0; i < ATTEMPTS && among_many >= 2 * alone; i++)
+        among_many = time_of_questions();
+    ck_assert_msg(among_many < 2 * alone, "%.1f ms instead of %.1f ms", 1e3 * among_many, 1e3 * alone);
     redlock_cancel(scene.cancellation);
     scene_until((dispatch(), ended == CROWD));
 }

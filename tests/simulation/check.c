@@ -15,25 +15,8 @@ const char *const sim_invariant_names[SIM_INVARIANTS] = {
     "none",    "G1 exclusion",    "G2 fencing", "G3 told in time", "G4 bounded", "G5 leaves nothing",
     "G6 live", "G7 exactly once", "G8 sparing", "clocks",          "scripts"};
 
-const char *const sim_situation_names[SIM_SITUATIONS] = {"renewals",
-                                                         "renewals in turn that moved an end",
-                                                         "renewals on a master promoted a moment ago",
-                                                         "heals",
-                                                         "heals whose connection broke",
-                                                         "hand-overs",
-                                                         "hand-overs after a node forgot",
-                                                         "late grants",
-                                                         "undos after a restart",
-                                                         "quarantines",
-                                                         "readers together",
-                                                         "readers with different ttls",
-                                                         "downgrades",
-                                                         "locks on several resources",
-                                                         "permits",
-                                                         "releases before the end of at_least_ms",
-                                                         "fencing tokens",
-                                                         "worlds of idle clients",
-                                                         "unseen jumps of clocks"};
+#define NAME(situation, name) name,
+const char *const sim_situation_names[SIM_SITUATIONS] = {SIM_SITUATIONS_MET(NAME)};
 
 int sim_history = -1;
 
@@ -208,28 +191,35 @@ void sim_check_kept(const struct sim_operation *operation)
                       time_until(process, operation->least));
 }
 
+static struct sim_author *author_of(struct resp_argument token)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < token.length && token.data[i] != '/'; i++) /* the digits */
+        hash = (hash ^ (unsigned char)token.data[i]) * UINT64_C(1099511628211);
+    return &sim_world->authors[(hash ^ hash >> 32) % SIM_AUTHORS];
+}
+
+/* False if the entry was overwritten: too many tokens since. */
+static bool is_author(const struct sim_author *author, struct resp_argument token)
+{
+    return memcmp(author->token, token.data, sizeof author->token) == 0;
+}
+
 /* After nodes have lost keys, the order of the tokens depends on the clients' wall clocks. */
 static bool rests_on_clocks(void)
 {
     return sim_world->forgotten && !sim_world->config.exact_walls;
 }
 
-/* True if the owner has re-entered the lock, possibly one whose first handle has been released since. The lock was
- * then held when the acquire began. */
-static bool is_known(struct sim_process *process, const char *token)
+/* A reader is told another's token. Nodes that have lost keys do not know it. If the owner has re-entered the lock, it was
+ * held when the acquire began. */
+static void record_fence(const struct sim_operation *operation)
 {
-    for (unsigned i = 0; i < SIM_KNOWN && i < process->known_count; i++)
-        if (memcmp(process->known[i], token, sizeof process->known[i]) == 0)
-            return true;
-    memcpy(process->known[process->known_count++ % SIM_KNOWN], token, sizeof process->known[0]);
-    return false;
-}
-
-/* A reader is told another's token. Nodes that have lost keys do not know it. */
-static void record_fence(const struct sim_slot *slot)
-{
+    const struct sim_slot *slot = operation->slot;
     const struct sim_holding *holding = &slot->holding;
-    bool known = is_known(slot->process, rl_lease_token_text(holding->lock->lease));
+    struct resp_argument token = resp_argument_of(rl_lease_token_text(holding->lock->lease));
+    const struct sim_author *author = author_of(token);
+    bool known = is_author(author, token) && author->since < operation->started;
     sim_world->totals->met[SIM_MET_FENCE] += holding->fence && !holding->shared && !known;
     if (!known && (holding->shared ? !sim_world->forgotten : holding->fence && !rests_on_clocks()))
         record_number(slot, HISTORY_FENCE, sim_world->now + slot->process->lag, (int64_t)holding->fence);
@@ -271,28 +261,7 @@ void sim_check_granted(const struct sim_operation *operation)
     if (!is_held(slot, at) && !slot->process->lag)
         sim_violate(SIM_EXCLUSION, "client %u was given '%s', which it does not hold", slot->process->index + 1,
                     sim_holding_name(&slot->holding));
-    record_fence(slot);
-}
-
-static bool contains(const char *bytes, size_t size, const char *part)
-{
-    return memmem(bytes, size, part, strlen(part));
-}
-
-/* One of the commands in these bytes sets the key with this token again. Another may be the undo of a lock that has just
- * been lost. */
-static bool sets_again(const char *bytes, size_t size, const char *token)
-{
-    for (const char *end = bytes + size, *next; bytes < end; bytes = next) {
-        next = memmem(bytes, (size_t)(end - bytes), "\r\n*", 3);
-        next = next ? next + 2 : end;
-        size_t length = (size_t)(next - bytes);
-        bool heals =
-            contains(bytes, length, rl_scripts[RL_SCRIPT_HEAL].sha1) || contains(bytes, length, "$4\r\nheal\r\n");
-        if (heals && contains(bytes, length, token))
-            return true;
-    }
-    return false;
+    record_fence(operation);
 }
 
 /* No majority has confirmed the lock since a renewal of it failed in an earlier turn. In one turn a renewal may be
@@ -303,15 +272,24 @@ static bool is_unconfirmed(const struct sim_holding *holding)
            sim_holding_end(holding) <= holding->told_end;
 }
 
-/* A key may be set again only if a majority has just confirmed the lock. */
-static void check_healing(const struct sim_process *process, const char *bytes, size_t size)
+/* A key may be set again only if a majority has just confirmed the lock. Another command with its token may be the undo of
+ * a lock that has just been lost. */
+static void check_heal(const struct sim_process *process, const struct resp_command *command)
 {
+    bool heals = sim_text_is(sim_script_name(command->argv[1]), "heal");
+    for (size_t i = 3; i < command->argc; i++)
+        heals = heals || resp_argument_is(&command->argv[i], "heal");
+    if (!heals)
+        return;
     for (unsigned i = 0; i < sim_world->config.slots; i++) {
         const struct sim_holding *holding = &process->slots[i].holding;
-        if (holding->lock && is_unconfirmed(holding) &&
-            sets_again(bytes, size, rl_lease_token_text(holding->lock->lease)))
-            sim_violate(SIM_EXCLUSION, "client %u sets '%s' again, though no majority has confirmed that it has it",
-                        process->index + 1, sim_holding_name(holding));
+        if (!holding->lock || !is_unconfirmed(holding))
+            continue;
+        const char *token = rl_lease_token_text(holding->lock->lease);
+        for (size_t w = 3; w < command->argc; w++)
+            if (resp_argument_is(&command->argv[w], token))
+                sim_violate(SIM_EXCLUSION, "client %u sets '%s' again, though no majority has confirmed that it has it",
+                            process->index + 1, sim_holding_name(holding));
     }
 }
 
@@ -339,36 +317,31 @@ void sim_check_waits(struct sim_process *process)
         process->spent[i] -= process->spent[i] > given ? given : process->spent[i];
 }
 
-static unsigned askings_in(const char *bytes, size_t size)
-{
-    const size_t length = 40; /* of the digest; EVAL with the text only repeats a request after NOSCRIPT */
-    const char *end = bytes + size;
-    unsigned askings = 0;
-    while ((bytes = memmem(bytes, (size_t)(end - bytes), rl_scripts[RL_SCRIPT_WAIT].sha1, length))) {
-        bytes += length;
-        askings++;
-    }
-    return askings;
-}
-
-static void check_sparing(struct sim_process *process, unsigned node, const char *bytes, size_t size)
+static void check_sparing(struct sim_process *process, unsigned node)
 {
     quorum_time now = sim_world->now + process->lag, *spent = &process->spent[node];
-    unsigned askings = askings_in(bytes, size);
-    if (!askings)
-        return;
     look(SIM_SPARING);
-    *spent = (*spent > now ? *spent : now) + askings * ASKING;
+    *spent = (*spent > now ? *spent : now) + ASKING;
     if (*spent - now > SAVED * ASKING)
         sim_violate(SIM_SPARING,
                     "client %u, as a waiter, asks node %u again and again: %u times more than it has reason to",
                     process->index + 1, node + 1, SAVED);
 }
 
+/* The library writes whole commands, but a socket may take a part. The text of a wait only repeats a request after NOSCRIPT. */
 void sim_check_sent(struct sim_process *process, unsigned node, const char *bytes, size_t size)
 {
-    check_healing(process, bytes, size);
-    check_sparing(process, node, bytes, size);
+    struct resp_command *command;
+    for (size_t length; resp_parse_command(bytes, size, &length, &command) == RESP_WHOLE;) {
+        struct resp_argument name = sim_script_name(command->argv[command->argc > 1]);
+        if (sim_text_is(name, "heal") || sim_text_is(name, "keep"))
+            check_heal(process, command);
+        else if (sim_text_is(name, "wait") && sim_text_is(command->argv[0], "EVALSHA"))
+            check_sparing(process, node);
+        free(command);
+        bytes += length;
+        size -= length;
+    }
 }
 
 void sim_check_released(const struct sim_slot *slot)
@@ -445,24 +418,13 @@ void sim_check_answer(struct sim_operation *operation)
 
 /* ------------------------------------------------------------------------------------------------ G5 leaves nothing */
 
-static struct sim_author *author_of(struct resp_argument token)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < token.length && token.data[i] != '/'; i++) /* the digits */
-        hash = (hash ^ (unsigned char)token.data[i]) * UINT64_C(1099511628211);
-    struct sim_author *author = &sim_world->authors[(hash ^ hash >> 32) % SIM_AUTHORS];
-    return author;
-}
-
 /* Records which client set a token, for the keys that remain at the end. */
 void sim_check_note_author(const struct sim_link *link, struct resp_argument token)
 {
     struct sim_author *author = author_of(token);
-    if (memcmp(author->token, token.data, sizeof author->token) != 0)
-        author->undone = 0, author->since = sim_world->now;
+    if (!is_author(author, token))
+        *author = (struct sim_author){.process = link->process->index, .life = link->life, .since = sim_world->now};
     memcpy(author->token, token.data, sizeof author->token);
-    author->process = link->process->index;
-    author->life = link->life;
 }
 
 static bool has_token(struct sim_node *node, struct resp_argument token)
@@ -478,7 +440,7 @@ static bool has_token(struct sim_node *node, struct resp_argument token)
 void sim_check_undone(const struct sim_node *node, struct resp_argument token)
 {
     struct sim_author *author = author_of(token);
-    if (memcmp(author->token, token.data, sizeof author->token) == 0)
+    if (is_author(author, token))
         author->undone |= 1u << node->index;
     sim_world->totals->met[SIM_MET_LATE_UNDO] += author->since < node->restarted;
 }
@@ -486,8 +448,7 @@ void sim_check_undone(const struct sim_node *node, struct resp_argument token)
 bool sim_check_is_undone(struct sim_node *node, struct resp_argument token)
 {
     const struct sim_author *author = author_of(token);
-    return author->undone & 1u << node->index && memcmp(author->token, token.data, sizeof author->token) == 0 &&
-           !has_token(node, token);
+    return is_author(author, token) && author->undone & 1u << node->index && !has_token(node, token);
 }
 
 void sim_check_executed(struct sim_node *node, struct resp_argument token)
@@ -507,9 +468,8 @@ void sim_check_excuse(struct sim_process *process)
 static bool is_excused(struct resp_argument token)
 {
     const struct sim_author *author = author_of(token);
-    if (memcmp(author->token, token.data, sizeof author->token) != 0)
-        return true; /* too many tokens since: the entry was overwritten */
-    return sim_world->processes[author->process].excused_lives & UINT64_C(1) << author->life % 64;
+    bool excused = sim_world->processes[author->process].excused_lives >> author->life % 64 & 1;
+    return excused || !is_author(author, token);
 }
 
 #define SLOT_INFIX ":redlock:slot:"

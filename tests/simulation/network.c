@@ -12,7 +12,8 @@
 /* Bytes in transit. */
 struct packet {
     struct sim_link *link;
-    void (*arrive)(const struct packet *packet, uint64_t incarnation); /* of the node when it was sent */
+    void (*arrive)(const struct packet *packet);
+    unsigned incarnation; /* of the node when it was sent */
     size_t size;
     char bytes[];
 };
@@ -62,17 +63,18 @@ static quorum_time arrival(struct sim_link *link, bool up)
     return *last;
 }
 
-static void request_arrives(const struct packet *packet, uint64_t incarnation);
+static void request_arrives(const struct packet *packet);
 
-static void packet_arrives(void *subject, uint64_t incarnation)
+static void packet_arrives(void *subject, uint64_t unused)
 {
+    (void)unused;
     struct packet *packet = subject;
     struct sim_link *link = packet->link;
     if (packet->arrive == request_arrives && link->held_up_until > sim_world->now) {
-        sim_at(link->held_up_until, packet_arrives, packet, incarnation);
+        sim_at(link->held_up_until, packet_arrives, packet, 0);
         return;
     }
-    packet->arrive(packet, incarnation);
+    packet->arrive(packet);
     sim_link_release(link);
     free(packet);
 }
@@ -86,17 +88,18 @@ void sim_packet_drop(const struct sim_event *event)
     free(packet);
 }
 
-static void send_after(struct sim_link *link, bool up, void (*arrive)(const struct packet *, uint64_t),
-                       const void *bytes, size_t size)
+static void send_after(struct sim_link *link, bool up, void (*arrive)(const struct packet *), const void *bytes,
+                       size_t size)
 {
     struct packet *packet = fixture_allocate(sizeof *packet + size);
     packet->link = link;
     packet->arrive = arrive;
+    packet->incarnation = link->node->incarnation;
     packet->size = size;
     if (size)
         memcpy(packet->bytes, bytes, size);
     link->references++;
-    sim_at(arrival(link, up), packet_arrives, packet, link->node->incarnation);
+    sim_at(arrival(link, up), packet_arrives, packet, 0);
 }
 
 /* --------------------------------------------------------------------------------------------------- to the process */
@@ -107,30 +110,27 @@ static void tell_client(struct sim_link *link)
         sim_process_wake(link->process, sim_world->now);
 }
 
-static void data_arrives(const struct packet *packet, uint64_t incarnation)
+static void data_arrives(const struct packet *packet)
 {
     struct sim_link *link = packet->link;
-    (void)incarnation;
     if (link->client_open && !link->ended && !link->error && !link->severed) {
         bytes_append(&link->inbox, packet->bytes, packet->size);
         tell_client(link);
     }
 }
 
-static void reset_arrives(const struct packet *packet, uint64_t incarnation)
+static void reset_arrives(const struct packet *packet)
 {
     struct sim_link *link = packet->link;
-    (void)incarnation;
     if (link->client_open && !link->severed && !link->error) {
         link->error = link->connected ? ECONNRESET : ECONNREFUSED;
         tell_client(link);
     }
 }
 
-static void accepted_arrives(const struct packet *packet, uint64_t incarnation)
+static void accepted_arrives(const struct packet *packet)
 {
     struct sim_link *link = packet->link;
-    (void)incarnation;
     if (link->client_open && !link->severed) {
         link->connected = true;
         tell_client(link);
@@ -162,12 +162,10 @@ static void trace_command(const struct sim_link *link, size_t count, const struc
             word.length = 8; /* a token, or a script's hash */
         used += (size_t)snprintf(text + used, sizeof text - used, "%.*s ", (int)word.length, word.data);
     }
-    const struct bytes *reply = &link->node->reply;
     char said[100];
-    size_t length = reply->length - answer < sizeof said - 1 ? reply->length - answer : sizeof said - 1;
-    for (size_t i = 0; i < length; i++)
-        said[i] = reply->data[answer + i] < ' ' ? ' ' : reply->data[answer + i];
-    said[length] = '\0';
+    snprintf(said, sizeof said, "%.*s", (int)(link->node->reply.length - answer), link->node->reply.data + answer);
+    for (char *at = said; *at; at++)
+        *at = *at < ' ' ? ' ' : *at;
     sim_trace(sim_node_name(link->node), "client %u: %s-> %s", link->process->index + 1, text, said);
 }
 
@@ -295,18 +293,16 @@ void sim_node_execute(struct sim_link *link)
         execute_one(link, command->argc, command->argv);
         free(command);
     }
-    if (taken) /* otherwise `bytes` may be NULL */
-        memmove(link->unexecuted.data, link->unexecuted.data + taken, link->unexecuted.length - taken);
-    link->unexecuted.length -= taken;
+    bytes_consume(&link->unexecuted, taken);
     if (node->reply.length && link->client_open && !link->severed)
         send_after(link, false, data_arrives, node->reply.data, node->reply.length);
     node->reply.length = 0;
 }
 
-static void request_arrives(const struct packet *packet, uint64_t incarnation)
+static void request_arrives(const struct packet *packet)
 {
     struct sim_link *link = packet->link;
-    if (link->server_open && incarnation == link->node->incarnation) {
+    if (link->server_open && packet->incarnation == link->node->incarnation) {
         bytes_append(&link->unexecuted, packet->bytes, packet->size);
         sim_node_execute(link);
     } else if (link->node->up) {
@@ -325,19 +321,18 @@ static void server_closes(struct sim_link *link)
 }
 
 /* The client has closed its end. The node still executes the commands that were sent before. */
-static void end_arrives(const struct packet *packet, uint64_t incarnation)
+static void end_arrives(const struct packet *packet)
 {
     struct sim_link *link = packet->link;
-    if (incarnation == link->node->incarnation && !link->severed && !link->node->hung)
+    if (packet->incarnation == link->node->incarnation && !link->severed && !link->node->hung)
         server_closes(link);
 }
 
 /* A hung node still accepts connections, because its kernel does. */
-static void connection_arrives(const struct packet *packet, uint64_t incarnation)
+static void connection_arrives(const struct packet *packet)
 {
     struct sim_link *link = packet->link;
     struct sim_node *node = link->node;
-    (void)incarnation;
     if (!node->up) {
         send_reset(link);
     } else if (link->client_open) {
@@ -455,14 +450,12 @@ void sim_node_resume(struct sim_node *node)
 static long long publish(struct sim_server *server, struct resp_argument channel, struct resp_argument text)
 {
     struct bytes message = {NULL, 0, 0};
+    const struct resp_argument words[] = {resp_argument_of("message"), channel, text};
     long long told = 0;
+    resp_write_command(&message, 3, words);
     for (struct sim_link *link = sim_world->links; link; link = link->next) {
-        if (&link->node->server != server || !link->server_open || strlen(link->session.channel) != channel.length ||
-            memcmp(link->session.channel, channel.data, channel.length) != 0)
+        if (&link->node->server != server || !link->server_open || !resp_argument_is(&channel, link->session.channel))
             continue;
-        message.length = 0;
-        bytes_print(&message, "*3\r\n$7\r\nmessage\r\n$%zu\r\n%.*s\r\n$%zu\r\n%.*s\r\n", channel.length,
-                    (int)channel.length, channel.data, text.length, (int)text.length, text.data);
         if (!link->severed)
             send_after(link, false, data_arrives, message.data, message.length);
         told++;

@@ -19,17 +19,13 @@ quorum_time sim_process_wall(const struct sim_process *process)
     return UINT64_C(1700000000) * QUORUM_SECOND + sim_world->now + process->lag + (quorum_time)process->wall_offset;
 }
 
-static bool has_lag(const struct sim_config *config)
-{
-    return config->faults & 1u << SIM_FAULT_LAG && !sim_world->calm;
-}
-
 void sim_process_preempt(struct sim_process *process)
 {
     struct sim_world *world = sim_world;
-    if (!has_lag(&world->config) || random_below(&world->fault_streams[SIM_FAULT_LAG], 4096))
+    uint64_t *random = &world->fault_streams[SIM_FAULT_LAG];
+    if (!(world->config.faults & 1u << SIM_FAULT_LAG) || world->calm || random_below(random, 4096))
         return;
-    process->lag += random_log(&world->fault_streams[SIM_FAULT_LAG], 10 * QUORUM_MICROSECOND, 300 * QUORUM_MILLISECOND);
+    process->lag += random_log(random, 10 * QUORUM_MICROSECOND, 300 * QUORUM_MILLISECOND);
     world->totals->faults[SIM_FAULT_LAG]++;
 }
 
@@ -96,18 +92,15 @@ static void turn(struct sim_process *process)
     sim_current = NULL;
 }
 
-/* The client is closed and has called its last callback. */
-static void leave(struct sim_process *process)
+static quorum_time ready_at(const struct sim_process *process)
 {
-    sim_process_end(process);
-    if (!sim_is_closing())
-        sim_process_replace(process);
+    return process->paused_until > process->busy_until ? process->paused_until : process->busy_until;
 }
 
 static void turn_due(void *subject, uint64_t number)
 {
     struct sim_process *process = subject;
-    quorum_time ready = process->paused_until > process->busy_until ? process->paused_until : process->busy_until;
+    quorum_time ready = ready_at(process);
     if (number != process->turn_number || !process->alive)
         return;
     process->turn_at = QUORUM_NEVER;
@@ -116,15 +109,18 @@ static void turn_due(void *subject, uint64_t number)
         return;
     }
     turn(process);
-    if (process->closed)
-        leave(process);
-    else
+    if (!process->closed) {
         plan(process);
+        return;
+    }
+    sim_process_end(process);
+    if (!sim_is_closing())
+        sim_process_replace(process);
 }
 
 void sim_process_wake(struct sim_process *process, quorum_time at)
 {
-    quorum_time ready = process->paused_until > process->busy_until ? process->paused_until : process->busy_until;
+    quorum_time ready = ready_at(process);
     at = at > ready ? at : ready;
     if (!process->alive || process->in_turn || at >= process->turn_at)
         return;

@@ -478,21 +478,18 @@ struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, boo
     return violation;
 }
 
-static const char *name_of(const char *kind, unsigned index)
-{
-    static char name[24];
-    snprintf(name, sizeof name, "%s %u", kind, index + 1);
-    return name;
-}
-
 const char *sim_client_name(const struct sim_process *process)
 {
-    return name_of("client", process->index);
+    static char name[24];
+    snprintf(name, sizeof name, "client %u", process->index + 1);
+    return name;
 }
 
 const char *sim_node_name(const struct sim_node *node)
 {
-    return name_of("node", node->index);
+    static char name[24];
+    snprintf(name, sizeof name, "node %u", node->index + 1);
+    return name;
 }
 
 void sim_trace(const char *who, const char *format, ...)

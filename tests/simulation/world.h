@@ -25,7 +25,6 @@
 #define SIM_SEMAPHORE     SIM_RESOURCES_MAX       /* number of the resource that is a semaphore */
 #define SIM_NAMES         (SIM_RESOURCES_MAX + 1) /* number of all resources */
 #define SIM_SLOTS_MAX     4
-#define SIM_KNOWN         64
 
 /* A process on an idle machine must act within this time. */
 #define SIM_PROMPT (10 * QUORUM_MILLISECOND)
@@ -92,28 +91,29 @@ enum sim_invariant {
 extern const char *const sim_invariant_names[SIM_INVARIANTS];
 
 /* Situations that the rules are made for. A long run must meet each of them. */
-enum sim_situation {
-    SIM_MET_RENEWAL,
-    SIM_MET_IN_TURN,       /* a lock's end moved by renewals on one node after the other */
-    SIM_MET_EARLY_RENEWAL, /* on a master that was promoted a moment ago */
-    SIM_MET_HEAL,
-    SIM_MET_BROKEN_HEAL, /* its connection has broken, and the node executes it */
-    SIM_MET_HAND_OVER,
-    SIM_MET_FORGETTING, /* a hand-over while locks that a node forgot may live */
-    SIM_MET_LATE_GRANT,
-    SIM_MET_LATE_UNDO, /* the node has restarted since it got the token */
-    SIM_MET_QUARANTINE,
-    SIM_MET_READERS,
-    SIM_MET_MIXED_READERS, /* beside a reader with another ttl */
-    SIM_MET_DOWNGRADE,
-    SIM_MET_SEVERAL, /* locks on several resources */
-    SIM_MET_PERMIT,
-    SIM_MET_AT_LEAST, /* a release before the end of at_least_ms */
-    SIM_MET_FENCE,
-    SIM_MET_IDLE_WORLD,
-    SIM_MET_CLOCK_JUMP, /* while no client looked */
-    SIM_SITUATIONS
-};
+#define SIM_SITUATIONS_MET(SITUATION)                                                                                  \
+    SITUATION(RENEWAL, "renewals")                                                                                     \
+    SITUATION(IN_TURN, "renewals in turn that moved an end")                                                           \
+    SITUATION(EARLY_RENEWAL, "renewals on a master promoted a moment ago")                                             \
+    SITUATION(HEAL, "heals")                                                                                           \
+    SITUATION(BROKEN_HEAL, "heals whose connection broke")                                                             \
+    SITUATION(HAND_OVER, "hand-overs")                                                                                 \
+    SITUATION(FORGETTING, "hand-overs after a node forgot")                                                            \
+    SITUATION(LATE_GRANT, "late grants")                                                                               \
+    SITUATION(LATE_UNDO, "undos after a restart")                                                                      \
+    SITUATION(QUARANTINE, "quarantines")                                                                               \
+    SITUATION(READERS, "readers together")                                                                             \
+    SITUATION(MIXED_READERS, "readers with different ttls")                                                            \
+    SITUATION(DOWNGRADE, "downgrades")                                                                                 \
+    SITUATION(SEVERAL, "locks on several resources")                                                                   \
+    SITUATION(PERMIT, "permits")                                                                                       \
+    SITUATION(AT_LEAST, "releases before the end of at_least_ms")                                                      \
+    SITUATION(FENCE, "fencing tokens")                                                                                 \
+    SITUATION(IDLE_WORLD, "worlds of idle clients")                                                                    \
+    SITUATION(CLOCK_JUMP, "unseen jumps of clocks")
+
+#define SIM_MET(situation, name) SIM_MET_##situation,
+enum sim_situation { SIM_SITUATIONS_MET(SIM_MET) SIM_SITUATIONS };
 
 extern const char *const sim_situation_names[SIM_SITUATIONS];
 
@@ -287,8 +287,6 @@ struct sim_process {
     unsigned under_way;               /* operations */
     unsigned holds;                   /* locks */
     enum sim_operation_kind wanted;   /* SIM_ACQUIRE: nothing except its slots' work */
-    char known[SIM_KNOWN][12];        /* the first bytes of the tokens of its last locks */
-    unsigned known_count;             /* number of locks it ever had */
     uint64_t excused_lives;           /* bits: lives that may have left keys on the nodes */
     quorum_time spent[SIM_NODES_MAX]; /* true time by which its requests as a waiter are paid for */
 };

@@ -44,9 +44,9 @@ static const struct {
     int64_t remaining_ms;
 } states[] = {
     {{NULL}, {0}, "", 0, 0, 5, 0},
-    {{"a", "a", "a", "b"}, {10000, 20000, 30000, 50000}, "a", 1, 3, 1, 10000},
-    {{"b", "b", "b", "a"}, {10000, 20000, 30000, 50000}, "b", 1, 3, 1, 10000},
-    {{"even", "odd", "even", "odd"}, {10000, 10000, 10000, 10000}, NULL, 0, 2, 1, 0},
+    {{"a", "a", "a", "b"}, {100000, 200000, 300000, 500000}, "a", 1, 3, 1, 100000},
+    {{"b", "b", "b", "a"}, {100000, 200000, 300000, 500000}, "b", 1, 3, 1, 100000},
+    {{"even", "odd", "even", "odd"}, {100000, 100000, 100000, 100000}, NULL, 0, 2, 1, 0},
     {{"ever", "ever", "ever"}, {-1, -1, -1}, "ever", 1, 3, 2, REDLOCK_STATE_NO_EXPIRY},
 };
 
@@ -64,7 +64,7 @@ TEST_ROWS(states, keys_on_the_nodes_make_the_state, ROWS(states))
     if (states[_i].token)
         ck_assert_str_eq(state->holder.token, states[_i].token);
     ck_assert_int_le(state->remaining_ms, states[_i].remaining_ms + (passes ? 1 : 0));
-    ck_assert_int_ge(state->remaining_ms, states[_i].remaining_ms - (passes ? 5000 : 0));
+    ck_assert_int_ge(state->remaining_ms, states[_i].remaining_ms - (passes ? 50000 : 0));
     for (unsigned i = 0; i < 5; i++) {
         ck_assert_str_eq(state->node[i].token, states[_i].values[i] ? states[_i].values[i] : "");
         ck_assert_int_eq(state->node[i].remaining_ms > 0, states[_i].values[i] != NULL);

@@ -1,4 +1,4 @@
-/* The nodes' replies to a query, and the state computed from them. */
+/* The nodes' replies to a query, and the state computed from them; and their refusals of a scan or an inspection. */
 #include "fake/scene.h"
 
 static struct answer answer;
@@ -107,15 +107,17 @@ TEST_ROWS(states, each_reply_is_a_state_or_a_refusal, ROWS(edges))
 
 #define LONG_ERROR "ERR 0123456789 0123456789 0123456789 "
 
+/* A scan of the node, or an inspection, which sends SUBSCRIBE on a connection of its own; the other nodes grant that. */
 static const struct {
-    const char *reply, *text;
+    const char *command, *reply, *text;
     int status;
-} refused_scans[] = {
-    {FAKE_NOPERM, "the user lacks +scan", REDLOCK_MISCONFIGURED},
-    {FAKE_LOADING, "SCAN: LOADING Redis is loading", REDLOCK_NO_QUORUM},
-    {":1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
-    {"*2\r\n$1\r\n0\r\n:1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
-    {"-" LONG_ERROR LONG_ERROR LONG_ERROR "\r\n", "SCAN: " LONG_ERROR, REDLOCK_NO_QUORUM},
+} refusals[] = {
+    {"SCAN", FAKE_NOPERM, "the user lacks +scan", REDLOCK_MISCONFIGURED},
+    {"SCAN", FAKE_LOADING, "SCAN: LOADING Redis is loading", REDLOCK_NO_QUORUM},
+    {"SCAN", ":1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
+    {"SCAN", "*2\r\n$1\r\n0\r\n:1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
+    {"SCAN", "-" LONG_ERROR LONG_ERROR LONG_ERROR "\r\n", "SCAN: " LONG_ERROR, REDLOCK_NO_QUORUM},
+    {"SUBSCRIBE", FAKE_LOADING, "SUBSCRIBE: LOADING Redis is loading", REDLOCK_OK},
 };
 
 static void scan_found(const redlock_found *found, void *arg)
@@ -124,14 +126,16 @@ static void scan_found(const redlock_found *found, void *arg)
     ck_abort_msg("found %s", found->resource.bytes);
 }
 
-TEST_ROWS(states, scan_that_is_refused_says_why, ROWS(refused_scans))
+TEST_ROWS(states, scan_or_inspection_that_is_refused_says_why, ROWS(refusals))
 {
-    fake_server_add_rule(scene.node[2],
-                         &(struct fake_rule){.command = "SCAN", .skip = true, .reply = refused_scans[_i].reply});
-    int started =
-        redlock_scan_async(scene.client, 2, NULL, scan_found, NULL, NULL, scene_completed, scene_cleared(&answer));
-    ck_assert_status(scene_wait(scene_started(&answer, started)), refused_scans[_i].status);
-    ck_assert_has(answer.result.node[2].text, refused_scans[_i].text);
+    fake_server_add_rule(
+        scene.node[2], &(struct fake_rule){.command = refusals[_i].command, .skip = true, .reply = refusals[_i].reply});
+    scene_cleared(&answer);
+    int started = strcmp(refusals[_i].command, "SCAN") == 0
+                      ? redlock_scan_async(scene.client, 2, NULL, scan_found, NULL, NULL, scene_completed, &answer)
+                      : redlock_inspect_async(scene.client, "stock", 0, NULL, scene_completed, &answer);
+    ck_assert_status(scene_wait(scene_started(&answer, started)), refusals[_i].status);
+    ck_assert_has(answer.result.node[2].text, refusals[_i].text);
     ck_assert_uint_eq(answer.result.refused, 1);
 }
 

@@ -313,6 +313,7 @@ static void teardown(void)
 }
 
 TEST_CASE_WITHIN(model, setup, teardown, 120);
+TEST_CASE_WITHIN(queue, setup, teardown, 120); /* scripts that are run by hand: they need no world */
 
 /* Worlds in which each script runs several times. No fault changes the keys of the node, except that it may be flushed. */
 static void record_worlds(void)
@@ -355,7 +356,7 @@ static const struct {
 } offers[] = {{"aa 30000 7 ", "", true}, {"aa 30000 7 ", "undo", true}, {"ab 30000 7 ", "", false}, {"", "", true}};
 
 /* The client holds the lock without a key on this node, where its waiter stays for another acquire. */
-TEST_ROWS(model, release_ends_the_offer_of_its_token, ROWS(offers))
+TEST_ROWS(queue, release_ends_the_offer_of_its_token, ROWS(offers))
 {
     run("SET", "lock", "token-1", NULL);
     enqueue("w1", "1", offers[_i].offer);
@@ -369,7 +370,7 @@ TEST_ROWS(model, release_ends_the_offer_of_its_token, ROWS(offers))
 
 /* A busy queue does not set its keys' expiries for each waiter, but all keys have one, and it never comes near. The
  * queue is a new key if it was empty, also where its last waiter left without a trace. */
-TEST(model, keys_of_a_queue_live_on_with_its_waiters)
+TEST(queue, keys_of_a_queue_live_on_with_its_waiters)
 {
     static const struct {
         const char *waiter;

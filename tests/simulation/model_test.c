@@ -368,6 +368,25 @@ TEST_ROWS(queue, release_ends_the_offer_of_its_token, ROWS(offers))
     ck_assert_str_eq(run("ZSCORE", "lock:redlock:queue", "w1", NULL), "$1\r\n1\r\n");
 }
 
+/* The key's value, the waiter's offer, and the first fields of the reply. The fifth is a number for the holder, below 0 if
+ * its token has the form of ours. A waiter that was handed the lock is not enqueued. */
+static const struct {
+    const char *holder, *offer, *reply;
+    bool enqueued;
+} holders[] = {
+    {"aa", "aa 30000 7 ", "*6\r\n:2\r\n:-1\r\n:0\r\n:0\r\n:0\r\n", false},
+    {"a", "", "*6\r\n:0\r\n:-1\r\n:0\r\n:0\r\n:128\r\n", true},
+    {"0000000b00000000000000000000000000000000", "", "*6\r\n:0\r\n:-1\r\n:0\r\n:0\r\n:-12\r\n", true},
+};
+
+TEST_ROWS(queue, waiter_learns_who_holds_the_lock, ROWS(holders))
+{
+    run("SET", "lock", holders[_i].holder, NULL);
+    enqueue("w1", "1", holders[_i].offer);
+    ck_assert_msg(strncmp(answer.data, holders[_i].reply, strlen(holders[_i].reply)) == 0, "%s", answer.data);
+    ck_assert_str_eq(run("EXISTS", "lock:redlock:queue", NULL), holders[_i].enqueued ? ":1\r\n" : ":0\r\n");
+}
+
 /* A busy queue does not set its keys' expiries for each waiter, but all keys have one, and it never comes near. The
  * queue is a new key if it was empty, also where its last waiter left without a trace. */
 TEST(queue, keys_of_a_queue_live_on_with_its_waiters)

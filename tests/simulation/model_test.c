@@ -24,7 +24,7 @@ static struct raw_client *real;
 static struct raw_client *listener; /* receives the messages that the real server publishes */
 static struct sim_server model;
 static struct sim_session session;
-static struct bytes published[PUBLISHED]; /* the messages that the listener must receive, in RESP */
+static struct bytes published[PUBLISHED]; /* the messages of the last command, in RESP */
 static size_t published_count;
 static int64_t now_us;
 static unsigned step;
@@ -112,7 +112,6 @@ static void require_same_publications(void)
 {
     for (size_t i = 0; i < published_count; i++)
         require_same(": what is published", raw_client_read(listener), &published[i]);
-    published_count = 0;
     ck_assert_uint_eq(raw_client_unread(listener), 0);
 }
 
@@ -120,7 +119,7 @@ static void require_same_publications(void)
 static bool execute(void)
 {
     ck_assert(raw_client_send(real, count, words));
-    answer.length = 0;
+    answer.length = published_count = 0;
     sim_server_execute(&model, &session, count, words, now_us, &answer);
     *bytes_room(&answer, 1) = '\0';
     const redisReply *expected = raw_client_read(real);
@@ -308,7 +307,6 @@ static void teardown(void)
     bytes_free(&records);
     for (size_t i = 0; i < PUBLISHED; i++)
         bytes_free(&published[i]);
-    published_count = 0;
     fixtures_end();
 }
 
@@ -385,6 +383,17 @@ TEST_ROWS(queue, waiter_learns_who_holds_the_lock, ROWS(holders))
     enqueue("w1", "1", holders[_i].offer);
     ck_assert_msg(strncmp(answer.data, holders[_i].reply, strlen(holders[_i].reply)) == 0, "%s", answer.data);
     ck_assert_str_eq(run("EXISTS", "lock:redlock:queue", NULL), holders[_i].enqueued ? ":1\r\n" : ":0\r\n");
+}
+
+/* Without the message the waiter would rely on the end that the lock had before its release. */
+TEST(queue, first_waiter_is_notified_of_a_lock_that_is_kept)
+{
+    run("SET", "lock", "aa", NULL);
+    enqueue("w1", "1", "");
+    ck_assert_str_eq(run("EVAL", rl_scripts[RL_SCRIPT_RELEASE].text, "4", "lock", "lock:redlock:free",
+                         "lock:redlock:queue", "lock:redlock:alive", "aa", "", "20000", NULL),
+                     ":3\r\n");
+    ck_assert_uint_eq(published_count, 1);
 }
 
 /* A busy queue does not set its keys' expiries for each waiter, but all keys have one, and it never comes near. The

@@ -396,6 +396,18 @@ TEST(queue, first_waiter_is_notified_of_a_lock_that_is_kept)
     ck_assert_uint_eq(published_count, 1);
 }
 
+/* The writer was enqueued here, and granted the lock by a majority without this node. */
+TEST(queue, downgrade_dequeues_its_waiter_where_another_client_holds_the_lock)
+{
+    run("SET", "lock", "ab", NULL);
+    enqueue("w1", "1", "");
+    ck_assert_str_eq(run("EVAL", rl_scripts[RL_SCRIPT_DOWNGRADE].text, "5", "lock", "lock:redlock:free",
+                         "lock:redlock:queue", "lock:redlock:alive", "lock:redlock:fence", "aa", "30000", "w1", "",
+                         NULL),
+                     "$1\r\n0\r\n");
+    ck_assert_str_eq(run("EXISTS", "lock:redlock:queue", NULL), ":0\r\n");
+}
+
 /* A busy queue does not set its keys' expiries for each waiter, but all keys have one, and it never comes near. The
  * queue is a new key if it was empty, also where its last waiter left without a trace. */
 TEST(queue, keys_of_a_queue_live_on_with_its_waiters)

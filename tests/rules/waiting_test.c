@@ -142,6 +142,7 @@ static const struct story {
     {"nor is one that follows a message", 3, LOOKING, "r012~7 L n01! r012~8 T =1000"},
     {"nor is one that follows a hand-over", 5, LOOKING, "r01234~7 L h01234 W50<! r01234~8 T =1050"},
     {"nor is one behind which others are first", 3, LOOKING, "r012~7/1 L W1000? r012~8/1 L =2000"},
+    {"nor is one behind which another waiter is first by now", 3, LOOKING, "r012~7 L W1000? r012~8/1 L =2000"},
     {"nor is one on nodes whose messages do not arrive", 5, LOOKING, "r01234~7 L d01 W1000? r012~8 r34~7 L =2000"},
     {"message takes back that a holder was foreign", 3, LOOKING,
      "r012~7 L W1000? r012~8 L W1020! n01 r012~9 T! r012~9 T =2020"},
@@ -178,6 +179,7 @@ static const struct story {
      * second waiter does not know since when the lock has been free. */
     {"second that sees it free looks again soon", 3, LOOKING,
      "r012.0/1 L W250? r012.0/1 L W500? r012.0/1 L W750? r01.0 L!"},
+    {"look in between does not put the next one off", 3, LOOKING, "r012.0/1 L @100 d2 l2 W120? r012.0/1 L =250"},
     /* When another client holds a majority, the key is missing on a minority. */
     {"free on a minority is no reason to look again soon", 5, LOOKING, "r024/1 r13.0/1 L =1000"},
 };

@@ -1,11 +1,10 @@
-/* What the client reads from a node and from the options for it: the time, the hash tag of a cluster, the findings,
- * the name in metrics. */
+/* What the client reads from a node and from the options for it: the time, the hash tag of a cluster, and whether it can
+ * be notified. */
 #include "parts/replies.h"
 #include "src/node/guard.h"
 #include "src/node/handshake.h"
 #include "src/node/listener.h"
 #include "src/node/nodes.h"
-#include "support/fixture.h"
 
 TEST_CASE(node, NULL, NULL);
 
@@ -93,55 +92,6 @@ TEST_ROWS(node, client_is_deaf_if_no_majority_can_notify_it, ROWS(listening))
     }
     ck_assert(rl_listeners_are_deaf(nodes) == listening[_i].deaf);
     free(nodes);
-}
-
-/* --- Findings --- */
-
-TEST(node, finding_that_is_not_one_is_unknown)
-{
-    const uint32_t none[] = {0, (uint32_t)REDLOCK_FINDING_FAILOVER << 1, 3};
-    for (size_t i = 0; i < ROWS(none); i++) {
-        ck_assert_str_eq(redlock_finding_name(none[i]), "unknown");
-        ck_assert_str_eq(redlock_finding_text(none[i]), "unknown");
-        ck_assert_str_eq(redlock_finding_remedy(none[i]), "unknown");
-    }
-    for (uint32_t finding = 1; finding <= REDLOCK_FINDING_FAILOVER; finding <<= 1) {
-        ck_assert_str_ne(redlock_finding_name(finding), "unknown");
-        ck_assert_str_ne(redlock_finding_name(finding), "");
-        ck_assert_str_ne(redlock_finding_text(finding), "unknown");
-        ck_assert_str_ne(redlock_finding_remedy(finding), "unknown");
-        for (uint32_t other = 1; other < finding; other <<= 1)
-            ck_assert_str_ne(redlock_finding_name(finding), redlock_finding_name(other));
-    }
-}
-
-/* --- Metrics, of a client whose nodes do not exist --- */
-
-static const struct {
-    const char *node, *label;
-} labels[] = {
-    {"unix:///no/redis.sock", "/no/redis.sock"},
-    {"unix:///no/%22quotes%22", "/no/\\\"quotes\\\""},
-    {"unix:///no/back%5Cslash", "/no/back\\\\slash"},
-};
-
-TEST_ROWS(node, name_of_a_node_is_escaped, ROWS(labels))
-{
-    static char text[65536];
-    redlock_client *client;
-    redlock_result result;
-    int status = redlock_connect(labels[_i].node, NULL, &client, &result);
-    ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
-    ck_assert_int_eq(redlock_metrics(client, text, sizeof text, NULL), REDLOCK_OK);
-    static const char *const lines[][2] = {{"node_usable", "} 0\n"},
-                                           {"node_latency_seconds_bucket", ",le=\"+Inf\"} 0\n"},
-                                           {"node_latency_seconds_count", "} 0\n"}};
-    for (size_t i = 0; i < ROWS(lines); i++) {
-        char *line = fixture_text("\nredlock_%s{node=\"%s\"%s", lines[i][0], labels[_i].label, lines[i][1]);
-        ck_assert_msg(strstr(text, line), "%s: its metrics lack '%s'", labels[_i].node, line);
-        free(line);
-    }
-    redlock_close(&client, NULL, NULL);
 }
 
 TEST_PROGRAM("node")

@@ -1,4 +1,4 @@
-/* The texts of results: names of statuses and outcomes, and the log line. */
+/* The texts of results: names of statuses, losses, outcomes and findings, and the log line. */
 #include "src/core/result.h"
 #include "support/test.h"
 
@@ -16,85 +16,64 @@ static void setup(void)
 
 /* --- Names --- */
 
+#define STATUS_NAMES                                                                                                   \
+    "REDLOCK_OK", "REDLOCK_HELD", "REDLOCK_NO_QUORUM", "REDLOCK_MISCONFIGURED", "REDLOCK_TOO_SLOW",                    \
+        "REDLOCK_TIMED_OUT", "REDLOCK_CANCELLED", "REDLOCK_LOST", "REDLOCK_INVALID", "REDLOCK_NO_MEMORY",              \
+        "REDLOCK_SYSTEM", "REDLOCK_CLOCK"
+#define LOSS_NAMES    "", "expired", "gone", "clock", "closed"
+#define OUTCOME_NAMES "pending", "granted", "held", "absent", "refused", "unreachable", "timed out", "unattested"
+
+/* Texts of the numbers from 0 in steps. names[0] NULL: a sentence of its own. */
 static const struct {
-    int value;
-    const char *name;
-} statuses[] = {
-    {REDLOCK_OK, "REDLOCK_OK"},
-    {REDLOCK_HELD, "REDLOCK_HELD"},
-    {REDLOCK_NO_QUORUM, "REDLOCK_NO_QUORUM"},
-    {REDLOCK_MISCONFIGURED, "REDLOCK_MISCONFIGURED"},
-    {REDLOCK_TOO_SLOW, "REDLOCK_TOO_SLOW"},
-    {REDLOCK_TIMED_OUT, "REDLOCK_TIMED_OUT"},
-    {REDLOCK_CANCELLED, "REDLOCK_CANCELLED"},
-    {REDLOCK_LOST, "REDLOCK_LOST"},
-    {REDLOCK_INVALID, "REDLOCK_INVALID"},
-    {REDLOCK_NO_MEMORY, "REDLOCK_NO_MEMORY"},
-    {REDLOCK_SYSTEM, "REDLOCK_SYSTEM"},
-    {REDLOCK_CLOCK, "REDLOCK_CLOCK"},
+    const char *(*text)(int);
+    int step, count;
+    const char *names[REDLOCK_STATUSES];
+} kinds[] = {
+    {redlock_status_name, -1, REDLOCK_STATUSES, {STATUS_NAMES}},
+    {redlock_status_text, -1, REDLOCK_STATUSES, {NULL}},
+    {redlock_loss_name, 1, 5, {LOSS_NAMES}},
+    {redlock_loss_text, 1, 5, {NULL}},
+    {redlock_outcome_name, 1, 8, {OUTCOME_NAMES}},
 };
 
 TEST_CASE(results, setup, NULL);
 
-/* Only success has the errno 0. */
-TEST_ROWS(results, every_status_has_its_name_and_its_own_sentence_and_errno, ROWS(statuses))
+TEST_ROWS(results, every_number_has_its_own_text, ROWS(kinds))
 {
-    const int status = statuses[_i].value;
-    ck_assert_str_eq(redlock_status_name(status), statuses[_i].name);
-    ck_assert_int_eq(redlock_status_errno(status) == 0, status == REDLOCK_OK);
-    for (int other = 0; other < _i; other++) {
-        ck_assert_str_ne(redlock_status_text(status), redlock_status_text(statuses[other].value));
-        ck_assert_int_ne(redlock_status_errno(status), redlock_status_errno(statuses[other].value));
+    for (int i = 0; i < kinds[_i].count; i++) {
+        const char *text = kinds[_i].text(i * kinds[_i].step);
+        ck_assert_str_ne(text, "unknown");
+        if (kinds[_i].names[0])
+            ck_assert_str_eq(text, kinds[_i].names[i]);
+        for (int other = 0; other < i; other++)
+            ck_assert_str_ne(text, kinds[_i].text(other * kinds[_i].step));
+    }
+    ck_assert_str_eq(kinds[_i].text(kinds[_i].count * kinds[_i].step), "unknown");
+    ck_assert_str_eq(kinds[_i].text(-kinds[_i].step), "unknown");
+}
+
+TEST(results, every_finding_has_its_own_name)
+{
+    const uint32_t none[] = {0, (uint32_t)REDLOCK_FINDING_FAILOVER << 1, 3};
+    for (int i = 0; i < ROWS(none); i++)
+        ck_assert_str_eq(redlock_finding_name(none[i]), "unknown");
+    for (uint32_t finding = 1; finding <= REDLOCK_FINDING_FAILOVER; finding <<= 1) {
+        ck_assert_str_ne(redlock_finding_name(finding), "unknown");
+        for (uint32_t other = 1; other < finding; other <<= 1)
+            ck_assert_str_ne(redlock_finding_name(finding), redlock_finding_name(other));
     }
 }
 
-static const char *const losses[] = {"", "expired", "gone", "clock", "closed"};
-
-TEST_ROWS(results, every_loss_has_its_name_and_its_own_sentence, ROWS(losses))
-{
-    ck_assert_str_eq(redlock_loss_name(_i), losses[_i]);
-    for (int other = 0; other < _i; other++)
-        ck_assert_str_ne(redlock_loss_text(_i), redlock_loss_text(other));
-}
-
-static const char *const outcomes[] = {"pending", "granted",     "held",      "absent",
-                                       "refused", "unreachable", "timed out", "unattested"};
-
-TEST_ROWS(results, every_outcome_has_its_name, ROWS(outcomes))
-{
-    ck_assert_str_eq(redlock_outcome_name(_i), outcomes[_i]);
-}
-
-TEST(results, other_numbers_are_unknown)
+/* Only success has the errno 0. */
+TEST(results, every_status_has_its_own_errno)
 {
     static const int no_statuses[] = {1, -REDLOCK_STATUSES, INT_MIN, INT_MAX};
     for (int i = 0; i < ROWS(no_statuses); i++)
         ck_assert_int_eq(redlock_status_errno(no_statuses[i]), EINVAL);
-    ck_assert_str_eq(redlock_status_name(1), "unknown");
-    ck_assert_str_eq(redlock_status_text(INT32_MIN), "unknown");
-    ck_assert_str_eq(redlock_loss_name(ROWS(losses)), "unknown");
-    ck_assert_str_eq(redlock_loss_text(-1), "unknown");
-    ck_assert_str_eq(redlock_outcome_name(ROWS(outcomes)), "unknown");
-    ck_assert_str_eq(redlock_outcome_name(-1), "unknown");
-}
-
-static const struct {
-    enum quorum_verdict verdict;
-    int status;
-} verdicts[] = {
-    {QUORUM_WON, REDLOCK_OK},
-    {QUORUM_LOST_HELD, REDLOCK_HELD},
-    {QUORUM_LOST_NO_QUORUM, REDLOCK_NO_QUORUM},
-    {QUORUM_LOST_MISCONFIGURED, REDLOCK_MISCONFIGURED},
-    {QUORUM_LOST_TOO_SLOW, REDLOCK_TOO_SLOW},
-    {QUORUM_LOST_GONE, REDLOCK_LOST},
-    {QUORUM_LOST_CANCELLED, REDLOCK_CANCELLED},
-    {QUORUM_LOST_CLOCK, REDLOCK_CLOCK},
-};
-
-TEST_ROWS(results, every_verdict_has_its_status, ROWS(verdicts))
-{
-    ck_assert_int_eq(rl_result_status(verdicts[_i].verdict), verdicts[_i].status);
+    ck_assert_int_eq(redlock_status_errno(REDLOCK_OK), 0);
+    for (int i = 0; i < REDLOCK_STATUSES; i++)
+        for (int other = 0; other < i; other++)
+            ck_assert_int_ne(redlock_status_errno(-i), redlock_status_errno(-other));
 }
 
 /* --- The log line --- */
@@ -155,7 +134,6 @@ TEST_ROWS(results, line_counts_classes_and_names_nodes, ROWS(lines))
             if (replies[j].letter == lines[_i].nodes[i])
                 set_node(i, names[i], replies[j].outcome, replies[j].text);
     ck_assert_str_eq(redlock_result_text(&result), lines[_i].line);
-    ck_assert_ptr_eq(redlock_result_text(&result), result.text);
 }
 
 TEST(results, the_line_fits_whatever_the_nodes_say)
@@ -169,17 +147,6 @@ TEST(results, the_line_fits_whatever_the_nodes_say)
         set_node(i, word, REDLOCK_NODE_REFUSED, word);
     ck_assert_uint_eq(strlen(redlock_result_text(&result)), sizeof result.text - 1);
     ck_assert_str_eq(redlock_result_text(NULL), "");
-}
-
-TEST(results, failure_has_the_given_text)
-{
-    ck_assert_int_eq(rl_result_fail(&result, REDLOCK_INVALID, "ttl_ms is %d", 0), REDLOCK_INVALID);
-    ck_assert_str_eq(redlock_result_text(&result), "ttl_ms is 0");
-    ck_assert_int_eq(result.status, REDLOCK_INVALID);
-    ck_assert_int_eq(result.cause, REDLOCK_INVALID);
-    ck_assert_uint_eq(result.nodes, 0);
-    ck_assert_uint_eq(result.attempts, 0);
-    ck_assert_int_eq(rl_result_fail(NULL, REDLOCK_NO_MEMORY, "%s", "nowhere to write"), REDLOCK_NO_MEMORY);
 }
 
 TEST_PROGRAM("results")

@@ -46,12 +46,10 @@ static const struct {
     const char *shown;
 } histories[] = {
     {"no node names one", {{0, "", NULL}}, ""},
-    {"a token of one byte", {{0, "a", NULL}}, "a"},
     {"the last node names one", {{LAST, "a", NULL}}, "a"},
     {"two nodes agree", {{0, "a", NULL}, {LAST, "a", NULL}}, "a"},
     {"two nodes differ", {{0, "a", NULL}, {1, "b", NULL}}, ""},
     {"two of three, the other one first", {{0, "b", NULL}, {1, "a", NULL}, {2, "a", NULL}}, "a"},
-    {"two of three, the other one between", {{0, "a", NULL}, {1, "b", NULL}, {2, "a", NULL}}, "a"},
     {"two of three, the other one last", {{0, "a", NULL}, {1, "a", NULL}, {2, "b", NULL}}, "a"},
     {"three of five", {{0, "a", NULL}, {1, "b", NULL}, {2, "a", NULL}, {3, "c", NULL}, {4, "a", NULL}}, "a"},
     {"two of five", {{0, "a", NULL}, {1, "b", NULL}, {2, "a", NULL}, {3, "c", NULL}, {4, "d", NULL}}, ""},
@@ -60,7 +58,6 @@ static const struct {
     {"a node no longer names one", {{0, "a", NULL}, {1, "b", NULL}, {0, "", NULL}}, "b"},
     {"no node names one any more", {{0, "a", NULL}, {0, "", NULL}}, ""},
     {"no one else's token is as long", {{0, LONGEST, NULL}}, LONGEST},
-    {"a longer one is none", {{0, TOO_LONG, NULL}}, ""},
     {"a longer one takes the node's back", {{0, "a", NULL}, {0, TOO_LONG, NULL}}, ""},
     {"a remark in place of the token", {{0, "a", "(readers)"}}, "(readers)"},
     {"a remark is not the token", {{0, "a", "(readers)"}, {1, "a", NULL}}, ""},

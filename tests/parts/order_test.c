@@ -32,7 +32,7 @@ static struct strand {
 } strand[STRANDS];
 
 static ucontext_t context[STRANDS + 1]; /* the last one is that of the explorer */
-static unsigned strands, current, depth, preemptions, most_preemptions;
+static unsigned strands, current, depth, preemptions, most_preemptions, orders;
 static unsigned choice[CHOICES], choices; /* the strands that are still to be tried; the lowest one is being tried */
 static const char *broken;
 
@@ -87,24 +87,26 @@ static void add_strand(void (*run)(void), unsigned steps)
     makecontext(own, run_strand, 0);
 }
 
-static void run_all_orders(unsigned most, void (*begin)(void), void (*check)(void))
+static void explore(unsigned most)
 {
-    unsigned orders = 0;
-    choices = 0;
+    choices = orders = 0;
     most_preemptions = most;
-    do {
-        strands = depth = preemptions = 0;
-        broken = NULL;
-        begin();
-        current = STRANDS;
-        go_on();
-        ck_assert_msg(!broken, "%s", broken);
-        check();
-        orders++;
-        while (choices && !(choice[choices - 1] &= choice[choices - 1] - 1))
-            choices--;
-    } while (choices);
-    ck_assert_uint_gt(orders, 10);
+}
+
+static void run_strands(void)
+{
+    current = STRANDS;
+    go_on();
+    ck_assert_msg(!broken, "%s", broken);
+    orders++;
+}
+
+static bool is_another_order_left(void)
+{
+    while (choices && !(choice[choices - 1] &= choice[choices - 1] - 1))
+        choices--;
+    ck_assert(choices || orders > 10);
+    return choices;
 }
 
 /* --- The system that the sources use --- */
@@ -282,6 +284,8 @@ static void begin_client(void)
 {
     static struct rl_nodes no_nodes;
     static unsigned char here = 1;
+    strands = depth = preemptions = 0;
+    broken = NULL;
     allocated = 0;
     descriptors = broadcasts = mutex_held = is_freed = false;
     close_call = NULL;
@@ -304,7 +308,7 @@ TEST_CASE(order, NULL, NULL);
 /* --- Calls wake the loop --- */
 
 static struct rl_call call[3];
-static unsigned ran[3], steps;
+static unsigned ran[3];
 
 static void note_call(struct rl_call *run)
 {
@@ -318,35 +322,28 @@ static void post(unsigned number)
     rl_loop_thread_post_now(&the_client, &call[number]);
 }
 
-static void post_two(void)
+static void post_calls(void)
 {
+    if (current == OTHER) {
+        post(2);
+        return;
+    }
     post(0);
     post(1);
-}
-
-static void post_one(void)
-{
-    post(2);
-}
-
-static void begin_calls(void)
-{
-    begin_client();
-    add_strand(post_two, FOREVER);
-    add_strand(post_one, steps);
-}
-
-static void check_calls(void)
-{
-    ck_assert(ran[0] == 1 && ran[1] == 1);
-    ck_assert(ran[2] == 1 || !strand[OTHER].ended);
 }
 
 /* One thread calls twice. Another calls, and is held up for good after some of its steps. */
 TEST_ROWS(order, no_call_is_left_while_the_loop_sleeps, 9)
 {
-    steps = (unsigned)_i;
-    run_all_orders(_i ? 1 : 3, begin_calls, check_calls);
+    explore(_i ? 1 : 3);
+    do {
+        begin_client();
+        add_strand(post_calls, FOREVER);
+        add_strand(post_calls, (unsigned)_i);
+        run_strands();
+        ck_assert(ran[0] == 1 && ran[1] == 1);
+        ck_assert(ran[2] == 1 || !strand[OTHER].ended);
+    } while (is_another_order_left());
 }
 
 /* --- Completions wake the dispatching thread, also beside a close --- */
@@ -419,30 +416,25 @@ static void close_client(void)
     rl_loop_thread_end(&the_client);
 }
 
-static void begin_dispatch(void)
-{
-    started = called = 0;
-    in_callback = state = OPEN;
-    begin_client();
-    add_strand(dispatch, FOREVER);
-    if (row->closes)
-        add_strand(close_client, FOREVER);
-}
-
-static void check_dispatch(void)
-{
-    ck_assert_uint_eq(started, OPERATIONS);
-    for (unsigned i = 0; i < OPERATIONS; i++)
-        ck_assert_msg(ended[i] == 1, "operation %u: %u callbacks", i, ended[i]);
-    for (unsigned i = row->closes ? LOOP : CALLER; i < strands; i++)
-        ck_assert_msg(strand[i].ended, "thread %u waits", i);
-}
-
 /* Each callback starts one more operation, also the last ones, which the closing thread calls. */
 TEST_ROWS(order, each_operation_has_its_callback, ROWS(rows))
 {
     row = &rows[_i];
-    run_all_orders(row->closes ? 1 : 2, begin_dispatch, check_dispatch);
+    explore(row->closes ? 1 : 2);
+    do {
+        started = called = 0;
+        in_callback = state = OPEN;
+        begin_client();
+        add_strand(dispatch, FOREVER);
+        if (row->closes)
+            add_strand(close_client, FOREVER);
+        run_strands();
+        ck_assert_uint_eq(started, OPERATIONS);
+        for (unsigned i = 0; i < OPERATIONS; i++)
+            ck_assert_msg(ended[i] == 1, "operation %u: %u callbacks", i, ended[i]);
+        for (unsigned i = row->closes ? LOOP : CALLER; i < strands; i++)
+            ck_assert_msg(strand[i].ended, "thread %u waits", i);
+    } while (is_another_order_left());
 }
 
 TEST_PROGRAM("order")

@@ -74,6 +74,8 @@ TEST(results, every_status_has_its_own_errno)
     for (int i = 0; i < REDLOCK_STATUSES; i++)
         for (int other = 0; other < i; other++)
             ck_assert_int_ne(redlock_status_errno(-i), redlock_status_errno(-other));
+    /* tests/fake has the statuses of the other verdicts. */
+    ck_assert_int_eq(rl_result_status(QUORUM_LOST_CANCELLED), REDLOCK_CANCELLED);
 }
 
 /* --- The log line --- */

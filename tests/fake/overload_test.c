@@ -183,19 +183,21 @@ TEST(three_nodes, acquire_does_not_wait_for_nodes_that_do_not_come_back)
 /* The undos time out, too, while the windows hold them back. Then an extension goes in front of them, and times out. */
 TEST(three_nodes, request_times_out_once)
 {
-    scene.options.node_timeout_ms = 500;
     scene_attach();
     redlock_lock *held = scene_lock("held");
     const struct rl_flight *flight = &scene.client->nodes->node[0].flight;
+    scene_wait_for_replies(0, 3);
     unsigned long long before = flight->statistics->timeouts;
     fill_windows();
+    scene_time_out(0, 3);
     ck_assert_status(scene_wait(&answers[0]), REDLOCK_NO_QUORUM);
     for (unsigned i = 0; i < 2; i++) {
-        ck_assert_status(scene_wait(scene_start_extend(&late, held, 0)), REDLOCK_NO_QUORUM);
+        scene_start_extend(&late, held, 0);
+        scene_time_out(0, 3);
+        ck_assert_status(scene_wait(&late), REDLOCK_NO_QUORUM);
         ck_assert_uint_gt(flight->held_count, 0);
         ck_assert_uint_le(flight->statistics->timeouts - before, flight->sent.count);
     }
-    scene.keys_may_stay = true; /* the close does not wait long for nodes that were silent */
 }
 
 /* As if the host had kept the loop busy since the request was sent: moves everything that the client knows of the node

@@ -728,10 +728,11 @@ static void assert_nothing_left(void)
 static void close_client(void)
 {
     struct answer closed;
+    const quorum_duration patient = patient_options().node_timeout_ms * QUORUM_MILLISECOND;
     for (unsigned i = 0; i < scene.client->nodes->count; i++) {
         struct quorum_patience *patience = &scene.client->nodes->node[i].flight.patience;
-        patience->least = patience->least > QUORUM_SECOND ? patience->least : QUORUM_SECOND;
-        patience->most = patience->most > QUORUM_SECOND ? patience->most : QUORUM_SECOND;
+        patience->least = patience->least > patient ? patience->least : patient;
+        patience->most = patience->most > patient ? patience->most : patient;
     }
     scene_close(&closed);
 }

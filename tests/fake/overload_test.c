@@ -178,6 +178,9 @@ TEST(three_nodes, acquire_does_not_wait_for_nodes_that_do_not_come_back)
     scene_lose(0, 3);
     ck_assert_status(scene_wait(&late), REDLOCK_NO_QUORUM);
     ck_assert_uint_lt(late.result.elapsed_us, SCENE_SOON_MS * 1000);
+    scene_calm(0, 3);
+    for (unsigned i = 0; i < 3; i++) /* the replies to these handshakes never come */
+        fake_server_drop(scene.node[i], FAKE_CLOSE);
 }
 
 /* The undos time out, too, while the windows hold them back. Then an extension goes in front of them, and times out. */

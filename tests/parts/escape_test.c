@@ -1,8 +1,6 @@
 /* Conversion of resource names and tokens from bytes to text, and back. */
 #include "src/core/escape.h"
 
-#include "src/core/core.h"
-
 #include "support/test.h"
 
 static const struct {
@@ -151,22 +149,6 @@ TEST(escape, empty_and_longest_tokens_are_read_back)
     ck_assert_uint_eq(size, REDLOCK_TOKEN_MAX);
     rl_token_show(zeros, REDLOCK_TOKEN_MAX + 1, text);
     ck_assert_str_eq(text, "(129 bytes)");
-}
-
-static char logged[64];
-
-static void note(int level, const char *line, void *arg)
-{
-    (void)level;
-    (void)arg;
-    snprintf(logged, sizeof logged, "%s", line);
-}
-
-TEST(escape, log_line_commands_no_terminal)
-{
-    const struct rl_core core = {.options.log = note};
-    rl_log(&core, REDLOCK_LOG_ERROR, "%s", "a\x1b[m\n\x7f\x9b\xc2\x9b\xc3\xa4\xc3");
-    ck_assert_str_eq(logged, "a?[m?????\xc3\xa4?");
 }
 
 TEST_PROGRAM("escape")

@@ -73,7 +73,6 @@ static const struct {
      "m (sentinel s:26379) < s:26379 :a < t:26379 :a < u:26379 :a,node1:7000,node2:6379 u:p db 1,"
      "m (sentinel x:26379) < x:26379 < y:26379 < z:26379,n (sentinel s:26379) < s:26379 < t:26379 < u:26379,"},
 
-    {"cluster://h1", "cluster h1:6379 < h1:6379,"},
     {" CLUSTER://h1:1 , h2,[::1]:3/ ", "cluster h1:1 < h1:1 < h2:6379 < [::1]:3,"},
     {"clusters://u:se/cr@t,x@h1,h2/?timeout_ms=7",
      "cluster h1:6379 tls u:se/cr@t,x ms 7 0 < h1:6379 tls < h2:6379 tls,"},

@@ -2,11 +2,6 @@
 #include "src/lock/names.h"
 #include "support/test.h"
 
-#define SIZED(bytes)                                                                                                   \
-    {                                                                                                                  \
-        bytes, sizeof(bytes) - 1                                                                                       \
-    }
-
 static char long_name[REDLOCK_RESOURCE_MAX + 2];
 static redlock_result result;
 
@@ -76,7 +71,7 @@ static const struct {
     {"a", {{"a", 0}}, 1, {"a"}},
     {"b", {{"ab", 0}, {"a", 0}, {"b", 0}}, 3, {"a", "ab", "b"}},
     {"a", {{"b", 0}, {"b", 0}, {"a", 0}, {"c", 0}}, 4, {"a", "b", "c"}},
-    {"b", {SIZED("ab"), {"ab", 1}}, 2, {"a", "ab", "b"}},
+    {"b", {{"ab", 2}, {"ab", 1}}, 2, {"a", "ab", "b"}},
     {"\xff", {{"\x7f", 0}}, 1, {"\x7f", "\xff"}},
 };
 

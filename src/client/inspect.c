@@ -219,8 +219,8 @@ static void judge(struct inspect *inspect, struct rl_node *node)
         return;
     if (node->findings & REDLOCK_FINDING_NO_SUBSCRIBE && !strchr(lacking, '&'))
         add_command(node, "subscribe");
-    else if (!node->listener->up && node->listener->error[0])
-        note_refusal(inspect, i, "SUBSCRIBE", node->listener->error);
+    else if (!node->listener->up)
+        note_refusal(inspect, i, "SUBSCRIBE", node->listener->error[0] ? node->listener->error : "not confirmed");
     snprintf(text, sizeof text, "%s%.*s", missing[0] ? SERVER_LACKS : USER_LACKS,
              (int)(RL_NODE_TEXT_SIZE - sizeof SERVER_LACKS), missing[0] ? missing : lacking);
     if (missing[0] || lacking[0] || refusal[0])

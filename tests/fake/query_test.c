@@ -107,7 +107,8 @@ TEST_ROWS(states, each_reply_is_a_state_or_a_refusal, ROWS(edges))
 
 #define LONG_ERROR "ERR 0123456789 0123456789 0123456789 "
 
-/* A scan of the node, or an inspection, which sends SUBSCRIBE on a connection of its own; the other nodes grant that. */
+/* A scan of the node, or an inspection, which sends SUBSCRIBE on a connection of its own; the other nodes grant that. Without
+ * a reply the connection breaks. */
 static const struct {
     const char *command, *reply, *text;
     int status;
@@ -118,6 +119,7 @@ static const struct {
     {"SCAN", "*2\r\n$1\r\n0\r\n:1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
     {"SCAN", "-" LONG_ERROR LONG_ERROR LONG_ERROR "\r\n", "SCAN: " LONG_ERROR, REDLOCK_NO_QUORUM},
     {"SUBSCRIBE", FAKE_LOADING, "SUBSCRIBE: LOADING Redis is loading", REDLOCK_OK},
+    {"SUBSCRIBE", NULL, "SUBSCRIBE: not confirmed", REDLOCK_OK},
 };
 
 static void scan_found(const redlock_found *found, void *arg)
@@ -128,8 +130,10 @@ static void scan_found(const redlock_found *found, void *arg)
 
 TEST_ROWS(states, scan_or_inspection_that_is_refused_says_why, ROWS(refusals))
 {
-    fake_server_add_rule(
-        scene.node[2], &(struct fake_rule){.command = refusals[_i].command, .skip = true, .reply = refusals[_i].reply});
+    fake_server_add_rule(scene.node[2], &(struct fake_rule){.command = refusals[_i].command,
+                                                            .skip = true,
+                                                            .reply = refusals[_i].reply,
+                                                            .ending = refusals[_i].reply ? FAKE_GO_ON : FAKE_CLOSE});
     scene_cleared(&answer);
     int started = strcmp(refusals[_i].command, "SCAN") == 0
                       ? redlock_scan_async(scene.client, 2, NULL, scan_found, NULL, NULL, scene_completed, &answer)

@@ -339,7 +339,7 @@ struct answer *scene_start_close(struct answer *answer)
 static void dispatch(void)
 {
     struct pollfd completions = {.fd = redlock_descriptor(scene.connected), .events = POLLIN};
-    ck_assert_msg(poll(&completions, 1, SCENE_SOON_MS) == 1, "the descriptor does not become readable");
+    ck_assert_msg(poll(&completions, 1, 6 * SCENE_SOON_MS) == 1, "the descriptor does not become readable");
     ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_OK);
 }
 

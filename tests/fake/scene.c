@@ -31,8 +31,9 @@ static void log_line(int level, const char *line, void *arg)
     (void)arg;
     ck_assert_int_le(level, REDLOCK_LOG_DEBUG);
     ck_assert_msg(!strstr(line, SCENE_SECRET), "logged: %s", line);
-    for (const char *c = line; *c; c++)
-        ck_assert_msg((unsigned char)*c >= ' ' && *c != 127, "logged, with byte %d: %s", *c, line);
+    for (const char *c = line; *c; c++) /* an assertion for each byte would take longer than the rest of a test */
+        if ((unsigned char)*c < ' ' || *c == 127)
+            ck_abort_msg("logged, with byte %d: %s", *c, line);
     if (getenv("SCENE_VERBOSE"))
         fprintf(stderr, "[%d] %s\n", level, line);
     if (level != REDLOCK_LOG_ERROR)

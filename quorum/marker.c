@@ -1,5 +1,6 @@
 #include "quorum/marker.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* A marker that was written this long before the client saw another one is an older copy. */
@@ -76,7 +77,7 @@ bool quorum_marker_parse(struct quorum_marker *marker, const char *text, size_t 
     take_word(&words, is_alphanumeric, marker->why, sizeof marker->why);
     take_word(&words, is_hexadecimal, marker->nonce, sizeof marker->nonce);
     take_word(&words, is_visible, marker->deployment, sizeof marker->deployment);
-    return words.valid && words.at == words.end && size > 0 && text[size - 1] != ' ';
+    return words.valid && words.at == words.end && words.at[-1] != ' '; /* of no text the words are not valid */
 }
 
 /* ----------------------------------------------------------------------------------------------------------- judging */
@@ -118,7 +119,7 @@ static const char *loss(const struct quorum_marker_view *view, const struct quor
 static void copy(char *to, size_t size, const char *from)
 {
     size_t length = length_of(from);
-    length = length < size ? length : size - 1;
+    assert(length < size);
     memcpy(to, from, length);
     to[length] = '\0';
 }

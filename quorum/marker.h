@@ -54,7 +54,7 @@ struct quorum_marker_view {
     bool jumped;                             /* the client has found that the node's clock jumped */
     uint64_t max_ttl;                        /* the client's own values */
     uint64_t nodes;
-    const char *deployment;
+    const char *deployment; /* less than 72 bytes, as an option is */
 };
 
 enum quorum_marker_verdict {

@@ -31,6 +31,8 @@ static const struct {
      {"AZaz09", "AFaf09", false, 7, 3, 0},
      .verdict = QUORUM_MARKER_KEEP},
     {"none", "", SAME, .verdict = QUORUM_MARKER_WRITE, .why = "new"},
+    {"none, and the clock jumped", "", SAME, .verdict = QUORUM_MARKER_WRITE, .why = "jumped", .jumped = true},
+    {"restart, history freed", GOOD, {"ac", "0", false, 7, 3, 0}, .verdict = QUORUM_MARKER_WRITE, .why = "restarted"},
     {"restart", GOOD, {"ac", "cd", false, 7, 3, 0}, .verdict = QUORUM_MARKER_WRITE, .why = "restarted"},
     {"replica", GOOD, {"ab", "ce", false, 7, 3, 0}, .verdict = QUORUM_MARKER_WRITE, .why = "copied"},
     {"history freed", GOOD, {"ab", "0", false, 7, 3, 0}, .verdict = QUORUM_MARKER_KEEP},
@@ -41,6 +43,7 @@ static const struct {
     {"older copy", GOOD, SAME, .verdict = QUORUM_MARKER_WRITE, .why = "replaced", .seen_nonce = "2f"},
     {"another client's", GOOD, SAME, .verdict = QUORUM_MARKER_KEEP, .seen_nonce = "2f",
      .seen = UINT64_C(1600000001000000)},
+    {"another client's, written later", GOOD, SAME, .verdict = QUORUM_MARKER_KEEP, .seen_nonce = "2f", .seen = 1},
     {"clock jumped", GOOD, SAME, .verdict = QUORUM_MARKER_WRITE, .why = "jumped", .jumped = true},
     {"promoted again", GOOD, {"ab", "cd", false, 7, 3, 2}, .verdict = QUORUM_MARKER_WRITE, .why = "promoted"},
     {"promoted before",
@@ -75,7 +78,8 @@ TEST_ROWS(marker, facts_that_differ_start_it_anew, ROWS(rows))
     ck_assert_str_eq(marker.deployment, "here");
     ck_assert_uint_eq(marker.nodes, 5);
     ck_assert_str_eq(marker.facts.run_id, rows[_i].facts.run_id);
-    ck_assert_str_eq(marker.facts.history, rows[_i].facts.history[0] == '0' ? "cd" : rows[_i].facts.history);
+    bool freed = rows[_i].facts.history[0] == '0' && !rows[_i].why;
+    ck_assert_str_eq(marker.facts.history, freed ? "cd" : rows[_i].facts.history);
 }
 
 static const char *const no_markers[] = {
@@ -89,6 +93,7 @@ static const char *const no_markers[] = {
     "2 a-b cd 7 3 1 1 30000 5 new 1f here",
     "2 a{b cd 7 3 1 1 30000 5 new 1f here",
     "2 ab xy 7 3 1 1 30000 5 new 1f here",
+    "2 ab c- 7 3 1 1 30000 5 new 1f here",
     "2 ab cG 7 3 1 1 30000 5 new 1f here",
     "2 ab cd -7 3 1 1 30000 5 new 1f here",
     "2 ab cd ee7 3 1 1 30000 5 new 1f here",

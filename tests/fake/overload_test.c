@@ -166,18 +166,18 @@ TEST(three_nodes, acquires_do_not_wait_for_nodes_that_hang)
     expect(REDLOCK_NO_QUORUM);
 }
 
-/* It was not sent to any node before the connections broke, so nothing but its own time ends it. */
+/* It was not sent to any node before the connections broke, so nothing but its own time ends it: the other times are longer
+ * than scene_wait() waits. */
 TEST(three_nodes, acquire_does_not_wait_for_nodes_that_do_not_come_back)
 {
     scene.options.node_timeout_ms = 300;
-    scene.options.connect_timeout_ms = 2 * SCENE_SOON_MS;
+    scene.options.connect_timeout_ms = scene.options.silence_limit_ms = 10 * SCENE_SOON_MS;
     scene.keys_may_stay = true; /* of the others */
     scene_attach();
     fill_windows();
     scene_start_acquire(&late, "late", NULL);
     scene_lose(0, 3);
     ck_assert_status(scene_wait(&late), REDLOCK_NO_QUORUM);
-    ck_assert_uint_lt(late.result.elapsed_us, SCENE_SOON_MS * 1000);
     scene_calm(0, 3);
     for (unsigned i = 0; i < 3; i++) /* the replies to these handshakes never come */
         fake_server_drop(scene.node[i], FAKE_CLOSE);

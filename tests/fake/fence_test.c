@@ -52,6 +52,16 @@ static void wait_for_raise(unsigned first)
         scene_until(fake_server_rule_used(scene.node[i], rule[i]) > 0);
 }
 
+/* The replies of silent nodes never come, and the close would wait for them. */
+static void end_silence(void)
+{
+    scene_each(0, NODES, fake_server_clear_rules);
+    for (unsigned i = 0; i < NODES; i++)
+        if (scene.suffix[i])
+            fake_server_drop(scene.node[i], FAKE_CLOSE);
+    scene_wait_for_ready();
+}
+
 /* Waits for the acquire, which fails and leaves no key. */
 static void assert_fails(int status)
 {
@@ -78,12 +88,14 @@ TEST_ROWS(raise, a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing, 
     scene_start_acquire(&answer, "stock", &fenced);
     if (status != REDLOCK_OK) {
         assert_fails(status);
+        end_silence();
         return;
     }
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_ge(answer.result.attempts, 2);
     ck_assert_uint_eq(answer.result.fence, redlock_lock_fence(answer.lock));
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 30000);
+    end_silence();
 }
 
 TEST(raise, a_raise_that_takes_too_long_is_too_slow)

@@ -366,6 +366,13 @@ TEST_ROWS(ends, a_place_is_given_up_or_kept_for_the_next_waiter, 2)
         ck_assert_status(scene_wait(&second), REDLOCK_OK);
 }
 
+static void wait_for_replies_to_waiter(void)
+{
+    scene_wait_for_sent_to(0, 5, SENT_WAIT, 1);
+    for (unsigned i = 0; i < 5; i++)
+        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
+}
+
 /* The nodes name it in their replies to the poll, although it is another than at the attempt. */
 TEST(ends, a_wait_in_the_queue_names_the_last_holder)
 {
@@ -374,12 +381,11 @@ TEST(ends, a_wait_in_the_queue_names_the_last_holder)
     options.cancellation = scene_cancellation();
     scene_hold_on(0, 5, "stock");
     start();
-    scene_wait_for_sent_to(0, 5, SENT_WAIT, 1);
+    wait_for_replies_to_waiter();
     for (unsigned i = 0; i < 5; i++)
         fake_server_set_key(scene.node[i], "stock", later, 60000);
-    scene_wait_for_sent_to(0, 5, SENT_WAIT, 2);
-    for (unsigned i = 0; i < 5; i++)
-        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
+    scene_each(0, 5, fake_server_forget_records); /* what nodes receive from here on, they execute with that key */
+    wait_for_replies_to_waiter();
     redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     ck_assert_str_eq(answer.result.holder.token, later);

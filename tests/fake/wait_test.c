@@ -366,6 +366,18 @@ TEST_ROWS(ends, a_place_is_given_up_or_kept_for_the_next_waiter, 2)
         ck_assert_status(scene_wait(&second), REDLOCK_OK);
 }
 
+/* The client sees it afterwards. */
+TEST(ends, a_cancellation_that_is_reset_at_once_ends_the_wait)
+{
+    scene_attach();
+    options.cancellation = scene_cancellation();
+    hold_majority();
+    start();
+    redlock_cancel(scene.cancellation);
+    redlock_cancellation_reset(scene.cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+}
+
 static void wait_for_replies_to_waiter(void)
 {
     scene_wait_for_sent_to(0, 5, SENT_WAIT, 1);

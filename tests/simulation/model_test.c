@@ -396,6 +396,22 @@ TEST(queue, first_waiter_is_notified_of_a_lock_that_is_kept)
     ck_assert_uint_eq(published_count, 1);
 }
 
+/* They have not refreshed their entries: the page of two with which a release begins, and those of eight that follow. */
+TEST(queue, release_removes_all_waiters_that_are_dead)
+{
+    run("SET", "lock", "aa", NULL);
+    for (unsigned i = 11; i < 22; i++) {
+        char *waiter = fixture_text("w%u", i);
+        enqueue(waiter, waiter + 1, "");
+        free(waiter);
+    }
+    set_time(now_us + 4000000);
+    ck_assert_str_eq(run("EVAL", rl_scripts[RL_SCRIPT_RELEASE].text, "4", "lock", "lock:redlock:free",
+                         "lock:redlock:queue", "lock:redlock:alive", "aa", "", NULL),
+                     ":3\r\n");
+    ck_assert_str_eq(run("EXISTS", "lock:redlock:queue", NULL), ":0\r\n");
+}
+
 /* The writer was enqueued here, and granted the lock by a majority without this node. */
 TEST(queue, downgrade_dequeues_its_waiter_where_another_client_holds_the_lock)
 {

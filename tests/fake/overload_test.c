@@ -171,7 +171,7 @@ TEST(three_nodes, acquires_do_not_wait_for_nodes_that_hang)
 TEST(three_nodes, acquire_does_not_wait_for_nodes_that_do_not_come_back)
 {
     scene.options.node_timeout_ms = 300;
-    scene.options.connect_timeout_ms = scene.options.silence_limit_ms = 10 * SCENE_SOON_MS;
+    scene.options.connect_timeout_ms = 10 * SCENE_SOON_MS;
     scene.keys_may_stay = true; /* of the others */
     scene_attach();
     fill_windows();

@@ -52,7 +52,7 @@ static redlock_options patient_options(void)
     options.ttl_ms = 60000;
     options.node_timeout_ms = 20000;
     options.connect_timeout_ms = 20000;
-    options.silence_limit_ms = 60000;
+    options.silence_limit_ms = 10 * SCENE_SOON_MS; /* a connection that ends could bring what scene_until() waits for */
     options.backoff_max_ms = 20;
     options.guard = 0; /* a new deployment would be in quarantine for max_ttl */
     options.log = log_line;

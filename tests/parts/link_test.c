@@ -67,18 +67,20 @@ static void turn(void)
         }                                                                                                              \
     } while (0)
 
+enum { SHORT_MAX = 4096 };
+
+/* The last link takes short replies only. */
 static void connect_link(struct rl_link *link)
 {
-    static const struct rl_link_type type = {.reply_max = RL_REPLY_MAX,
-                                             .connected = on_connected,
-                                             .expects = expects,
-                                             .replied = on_replied,
-                                             .ended = on_ended};
+    static const struct rl_link_type types[] = {
+        {RL_REPLY_MAX, on_connected, expects, on_replied, on_ended},
+        {SHORT_MAX, on_connected, expects, on_replied, on_ended},
+    };
     const struct rl_link_target target = {
         .path = "", .numeric = "127.0.0.1", .port = fake_server_port(server), .host = "127.0.0.1"};
     struct rl_link_end end;
     awaited[link - links] = 0;
-    ck_assert_msg(rl_link_open(link, &type, &target, &end), "%s", end.text);
+    ck_assert_msg(rl_link_open(link, &types[link == &links[LINKS - 1]], &target, &end), "%s", end.text);
 }
 
 static void setup(void)
@@ -279,6 +281,20 @@ TEST_ROWS(flush, long_string_is_read_as_well, 3)
 }
 
 /* An idle client keeps hiredis' buffer for no part of a reply whose other part has arrived as well. */
+/* The rest of it never comes. */
+TEST(flush, beginning_of_a_reply_that_is_too_long_ends_the_link)
+{
+    char beginning[2 * SHORT_MAX + 1];
+    memset(beginning, 'x', sizeof beginning - 1);
+    memcpy(beginning, "$100000\r\n", strlen("$100000\r\n"));
+    beginning[sizeof beginning - 1] = '\0';
+    fake_server_add_rule(server, &(struct fake_rule){.command = "PING", .skip = true, .reply = beginning});
+    say(LINKS - 1, "long");
+    rl_links_flush(&writes);
+    until(ended == 1);
+    ck_assert_uint_eq(replies, 0);
+}
+
 TEST(flush, link_that_rests_reads_a_long_reply_in_one_turn)
 {
     char bytes[5000], peeked[sizeof bytes];

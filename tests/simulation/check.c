@@ -211,15 +211,15 @@ static bool rests_on_clocks(void)
     return sim_world->forgotten && !sim_world->config.exact_walls;
 }
 
-/* A reader is told another's token. Nodes that have lost keys do not know it. If the owner has re-entered the lock, it was
- * held when the acquire began. */
-static void record_fence(const struct sim_operation *operation)
+/* A reader is told another's token. Nodes that have lost keys do not know it. If the owner has re-entered the lock, it may have
+ * been held when the acquire began. */
+static void record_fence(const struct sim_slot *slot)
 {
-    const struct sim_slot *slot = operation->slot;
     const struct sim_holding *holding = &slot->holding;
     struct resp_argument token = resp_argument_of(rl_lease_token_text(holding->lock->lease));
-    const struct sim_author *author = author_of(token);
-    bool known = is_author(author, token) && author->since < operation->started;
+    struct sim_author *author = author_of(token);
+    bool known = !is_author(author, token) || author->granted;
+    author->granted = author->granted || !known;
     sim_world->totals->met[SIM_MET_FENCE] += holding->fence && !holding->shared && !known;
     if (!known && (holding->shared ? !sim_world->forgotten : holding->fence && !rests_on_clocks()))
         record_number(slot, HISTORY_FENCE, sim_world->now + slot->process->lag, (int64_t)holding->fence);
@@ -261,7 +261,7 @@ void sim_check_granted(const struct sim_operation *operation)
     if (!is_held(slot, at) && !slot->process->lag)
         sim_violate(SIM_EXCLUSION, "client %u was given '%s', which it does not hold", slot->process->index + 1,
                     sim_holding_name(&slot->holding));
-    record_fence(operation);
+    record_fence(slot);
 }
 
 /* No majority has confirmed the lock since a renewal of it failed in an earlier turn. In one turn a renewal may be

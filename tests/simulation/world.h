@@ -330,6 +330,7 @@ struct sim_author {
     char token[12]; /* its first bytes */
     unsigned process;
     unsigned life;
+    bool granted;      /* its lock has been returned to its client */
     quorum_time since; /* when a node first got it */
     uint32_t undone;   /* bits: nodes that have executed its undo */
 };

@@ -406,6 +406,7 @@ static void start_clock(void *subject, uint64_t unused)
     if (process->clock.rate != SIM_STOPPED)
         return;
     sim_clock_turn(&process->clock, sim_world->now, process->clock.rate_by_itself);
+    sim_check_clock(process);
     sim_process_alarm_moved(process);
 }
 

@@ -401,8 +401,7 @@ static void begin(uint64_t seed, const struct sim_config *config, bool tracing, 
     world->config = *config;
     world->tracing = tracing;
     world->totals = totals;
-    /* A client whose clock stopped learns it from a node's reply. */
-    world->check = check_new(SIM_PROMPT / QUORUM_MILLISECOND + (config->beyond == SIM_BEYOND_STOP ? 50 : 0), 0);
+    world->check = check_new(SIM_PROMPT / QUORUM_MILLISECOND, 0);
     world->now = QUORUM_SECOND;
     world->network = random_stream(seed, 2);
     world->workload = random_stream(seed, 3);

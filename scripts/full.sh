@@ -39,7 +39,7 @@ churn() {
 }
 
 step model bash scripts/model.sh
-step simulation bash scripts/sim.sh --operations $((100000000 / divisor))
+step simulation bash scripts/sim.sh --operations $((10000000 / divisor))
 step fuzz bash scripts/fuzz.sh --seconds $((600 / divisor))
 step torture bash scripts/torture.sh --seconds $((3600 / divisor)) --directory build/full/torture
 step judge bash scripts/judge.sh --reject --operations $((1000000 / divisor)) build/full/torture

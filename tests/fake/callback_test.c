@@ -213,7 +213,7 @@ static void count_handles(redlock_client *client, redlock_lock *got, const redlo
 }
 
 /* Attached, and by the descriptor. A handle is listed from its callback until its release, lost or not. The client and
- * each handle keep a pointer of their own. */
+ * each handle keep separate pointers. */
 TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
 {
     redlock_lock *locks[4];

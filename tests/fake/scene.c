@@ -741,7 +741,7 @@ static void close_client(void)
 void scene_end(void)
 {
     scene_calm(0, scene.nodes);
-    if (scene.client && scene.client->loop_thread) /* runs the callbacks that wait, which nobody dispatches */
+    if (scene.client && scene.client->loop_thread) /* runs the callbacks that wait, which no thread dispatches */
         ck_assert_status(redlock_close(&scene.client, NULL, NULL), REDLOCK_OK);
     else if (scene.client)
         close_client();

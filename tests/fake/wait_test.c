@@ -163,7 +163,7 @@ static void hold_any(void)
 
 enum end { BY_DEADLINE, BY_CANCELLATION, BY_CLOSE, BY_REFUSAL };
 
-/* Why a wait ends in vain: what is done to the nodes, before they are connected or then. The simulator ends waits at every
+/* Why a wait ends in vain: the change of the nodes, before they are connected or afterwards. The simulator ends waits at every
  * stage, and finds what they leave. */
 static const struct {
     void (*before)(void), (*then)(void);
@@ -517,7 +517,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Each waiter has a cancellation, and so many are cancelled in a turn, the oldest or the newest first. Readers are all in
+/* Each waiter has a cancellation, and this many are cancelled in a turn, the oldest or the newest first. Readers are all in
  * the first waiter's turn. */
 static const struct {
     enum end end;

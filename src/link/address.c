@@ -274,7 +274,8 @@ static bool add_witness(struct parser *parser, struct rl_address *address, struc
     size = strlen(witness.name);
     for (const char *at = address->witnesses; *at; at = strchr(at, ' ') + 1)
         if (strncasecmp(at, witness.name, size) == 0 && at[size] == ' ')
-            return wrong(parser, "'%s' is listed twice as a %s", witness.name, kind);
+            return wrong_part(parser, "", trimmed(text),
+                              address->cluster ? "is listed twice as a server" : "is listed twice as a Sentinel");
     if (address->witness_count == LISTED_MOST)
         return wrong(parser, "more than %d %ss; %s", LISTED_MOST, kind,
                      address->cluster ? "some of a cluster's suffice, and a '/' ends them"
@@ -305,7 +306,7 @@ static bool cluster_uri(struct parser *parser, struct rl_address *address, struc
     if (cut(&rest, '/', &servers) && rest.size)
         return wrong_part(parser, "database ", rest, ONE_DATABASE);
     if (address->database >= 0)
-        return wrong(parser, "database '%lld' " ONE_DATABASE, (long long)address->database);
+        return wrong(parser, "a database " ONE_DATABASE);
     return add_witnesses(parser, address, servers);
 }
 

@@ -323,7 +323,7 @@ TEST(three_nodes, node_that_is_healed_behind_a_late_acquire_gets_the_release)
     renew(lock);
     ck_assert_uint_eq(received_by_last(lock), 1);
     fake_server_clear_rules(scene.node[2]);
-    scene_add_rule(2, 3, &(struct fake_rule){.command = "SET", .argument = OURS, .skip = true, .reply = "$-1\r\n"});
+    scene_add_rule(2, 3, &(struct fake_rule){.command = "SET", .argument = OURS, .skip = true, .reply = "$5\r\nother\r\n"});
     fake_server_release(scene.node[2]);
     scene_until(scene_statistics().healed == 1);
     scene_assert_key(2, 3, OURS, true);

@@ -32,34 +32,21 @@ static const struct fake_rule rules[] = {
     [TOO_FAR] = {.argument = "keep", .skip = true, .reply = "*1\r\n:-2\r\n"},
     [REFUSES] = {.argument = "keep", .skip = true, .reply = FAKE_OOM},
     [BREAKS] = {.argument = "keep", .ending = FAKE_CLOSE, .silent = true},
-    [KEEPS_SILENT] = {.argument = "keep", .silent = true},
+    [KEEPS_SILENT] = {.argument = "keep", .hold = true},
 };
 
-/* Makes the first count nodes respond in this way to the raise. The others execute it. Before the client is attached it
- * shortens the timeout of silent nodes. */
+/* Makes the first count nodes respond in this way to the raise. The others execute it. */
 static void let(unsigned count, enum raise raise)
 {
-    for (unsigned i = 0; i < count && raise != RAISES; i++) {
+    for (unsigned i = 0; i < count && raise != RAISES; i++)
         rule[i] = fake_server_add_rule(scene.node[i], &rules[raise]);
-        scene.suffix[i] = raise == KEEPS_SILENT ? "?timeout_ms=2000" : NULL;
-    }
 }
 
-/* Turns the loop until the rules of the last nodes, from this one on, have been applied. */
-static void wait_for_raise(unsigned first)
+/* Turns the loop until the rules of these nodes have been applied. */
+static void wait_for_raise(unsigned first, unsigned end)
 {
-    for (unsigned i = first; i < NODES; i++)
+    for (unsigned i = first; i < end; i++)
         scene_until(fake_server_rule_used(scene.node[i], rule[i]) > 0);
-}
-
-/* The replies of silent nodes never come, and the close would wait for them. */
-static void end_silence(void)
-{
-    scene_each(0, NODES, fake_server_clear_rules);
-    for (unsigned i = 0; i < NODES; i++)
-        if (scene.suffix[i])
-            fake_server_drop(scene.node[i], FAKE_CLOSE);
-    scene_wait_for_ready();
 }
 
 /* Waits for the acquire, which fails and leaves no key. */
@@ -83,19 +70,22 @@ static const int statuses[] = {
 TEST_ROWS(raise, a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing, 2 * ROWS(statuses))
 {
     int status = _i % 2 ? statuses[_i / 2] : REDLOCK_OK;
-    let(_i % 2 ? 3 : 2, (enum raise)(_i / 2));
+    enum raise raise = (enum raise)(_i / 2);
+    let(_i % 2 ? 3 : 2, raise);
     scene_attach();
     scene_start_acquire(&answer, "stock", &fenced);
     if (status != REDLOCK_OK) {
+        if (raise == KEEPS_SILENT) {
+            wait_for_raise(0, 3);
+            scene_time_out(0, 3);
+        }
         assert_fails(status);
-        end_silence();
         return;
     }
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_ge(answer.result.attempts, 2);
     ck_assert_uint_eq(answer.result.fence, redlock_lock_fence(answer.lock));
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 30000);
-    end_silence();
 }
 
 TEST(raise, a_raise_that_takes_too_long_is_too_slow)
@@ -118,7 +108,7 @@ TEST(raise, lock_is_given_up_when_our_clock_stops_during_the_raise)
     for (unsigned i = 3; i < NODES; i++)
         rule[i] = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .hold = true});
     scene_start_acquire(&answer, "stock", &fenced);
-    wait_for_raise(2);
+    wait_for_raise(2, NODES);
     scene_wait_for_replies(0, 2);
     for (unsigned i = 0; i < 3; i++) { /* as if our clock had stopped for ten minutes */
         fake_server_set_clock_offset_us(scene.node[i], 600000000);
@@ -162,7 +152,7 @@ TEST(raise, acquire_that_is_cancelled_during_the_raise_leaves_nothing)
         rule[i] = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .hold = true});
     fenced.cancellation = scene_cancellation();
     scene_start_acquire(&answer, "stock", &fenced);
-    wait_for_raise(0);
+    wait_for_raise(0, NODES);
     scene_assert_key(0, NODES, "stock", true);
     redlock_cancel(scene.cancellation);
     assert_fails(REDLOCK_CANCELLED);

@@ -29,13 +29,6 @@ static struct rl_flight *flight_of(unsigned node)
     return &scene.client->nodes->node[node].flight;
 }
 
-/* Returns when every node has replied to all that it was sent. */
-static void wait_until_quiet(void)
-{
-    for (unsigned i = 0; i < scene.nodes; i++)
-        scene_until(rl_flight_is_empty(flight_of(i)));
-}
-
 static void hold_many(void)
 {
     scene.keys_may_stay = true; /* a busy machine may not confirm so many undos in time */
@@ -43,7 +36,7 @@ static void hold_many(void)
     scene_start_acquires(answers, LOCKS, REDLOCK_WAIT_MS(SCENE_SOON_MS));
     for (unsigned i = 0; i < LOCKS; i++)
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
-    wait_until_quiet();
+    scene_wait_for_replies(0, 5);
 }
 
 /* Acquires "stock" on every node. NULL: the defaults. */
@@ -53,7 +46,7 @@ static void hold_one(const redlock_acquire_options *options)
     waiting.wait_ms = SCENE_SOON_MS;
     scene_attach();
     ck_assert_status(scene_acquire(&held, "stock", &waiting), REDLOCK_OK);
-    wait_until_quiet();
+    scene_wait_for_replies(0, 5);
 }
 
 static quorum_time end_of_validity(void)
@@ -70,21 +63,6 @@ static void make_all_due(void)
         flight_of(i)->round_trip = (struct quorum_round_trip){0};
     for (struct rl_lease *lease = scene.client->locks.leases.first; lease; lease = lease->links.next)
         rl_lease_step(lease, &now);
-}
-
-/* What these nodes have been sent times out now. Their replies must be held back. */
-static void time_out(unsigned first, unsigned end)
-{
-    for (unsigned i = first; i < end; i++) {
-        const struct quorum_patience patience = flight_of(i)->patience;
-        flight_of(i)->patience = (struct quorum_patience){0};
-        flight_of(i)->round_trip = (struct quorum_round_trip){0};
-        rl_timer_set(&scene.client->core.timers, &flight_of(i)->timer, rl_now());
-        do
-            scene_turn();
-        while (flight_of(i)->punctual);
-        flight_of(i)->patience = patience;
-    }
 }
 
 /* --- Many locks --- */
@@ -129,7 +107,7 @@ TEST(in_turn, node_is_renewed_when_the_one_before_has_answered)
     for (unsigned count = 1, node = is_renewed_on(1, 0); count < 5; count++, node = (node + 1) % 5) {
         ck_assert_uint_eq(renewing_nodes(0), count);
         if (count == 2)
-            time_out(node, node + 1);
+            scene_time_out(node, node + 1);
         else if (count == 3)
             fake_server_drop(scene.node[node], FAKE_RESET);
         else
@@ -183,11 +161,11 @@ TEST_ROWS(in_turn, key_without_permission_keeps_no_other_lock_apart, ROWS(refusa
     scene_until(scene_statistics().renewed + scene_statistics().renewals_failed == LOCKS);
     ck_assert_uint_eq(scene_statistics().renewals_failed, refusals[_i].failed);
     scene_until(answers[50].lock->lease->renewal.apart);
-    wait_until_quiet();
+    scene_wait_for_replies(0, 5);
     unsigned sent = scene_count(4, SENT_EXTEND);
     make_all_due();
     scene_until(scene_statistics().renewed + scene_statistics().renewals_failed >= 2 * LOCKS);
-    wait_until_quiet();
+    scene_wait_for_replies(0, 5);
     ck_assert_uint_gt(scene_count(4, SENT_EXTEND), sent);
     ck_assert_uint_lt(scene_count(4, SENT_EXTEND), sent + LOCKS / 2); /* a busy machine sends more, of fewer locks */
 }
@@ -251,7 +229,7 @@ TEST(events, ttl_of_an_extension_that_is_confirmed_late_counts)
     quorum_time end = end_of_validity();
     scene_hold_replies(0, 5, "EVALSHA");
     scene_start_extend(&answer, held.lock, TTL_MS);
-    time_out(0, 5);
+    scene_time_out(0, 5);
     ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
     scene_calm(0, 5);
     scene_until(end_of_validity() > end);
@@ -280,7 +258,7 @@ TEST(events, node_without_the_key_is_healed_although_another_does_not_reply)
     scene_hold_replies(4, 5, "EVALSHA");
     make_all_due();
     scene_until(scene_statistics().renewed == 1);
-    time_out(4, 5);
+    scene_time_out(4, 5);
     scene_until(scene_has_key(3, "stock"));
     ck_assert_uint_eq(scene_statistics().renewed, 1);
     scene_calm(4, 5);
@@ -294,7 +272,7 @@ TEST(events, locks_that_lack_on_different_nodes_are_healed_on_each)
     scene_start_acquires(answers, HEALED, REDLOCK_WAIT_MS(SCENE_SOON_MS));
     for (unsigned i = 0; i < HEALED; i++)
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
-    wait_until_quiet();
+    scene_wait_for_replies(0, 5);
     for (unsigned i = 0; i < HEALED; i++)
         fake_server_delete_key(scene.node[i], scene_name(i));
     make_all_due();
@@ -358,7 +336,7 @@ TEST(events, failing_renewal_says_which_nodes_and_why)
     scene_refuse(2, 3, "EVALSHA", 0, "$1\r\n0\r\n");
     make_all_due();
     scene_wait_for_sent(1, SENT_EXTEND, 1);
-    time_out(1, 2);
+    scene_time_out(1, 2);
     scene_until(events.count > 0);
     ck_assert_int_eq(events.event[0], REDLOCK_EVENT_RENEWAL_FAILING);
     ck_assert_status(renewal_status(), REDLOCK_NO_QUORUM);
@@ -385,7 +363,7 @@ TEST(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one)
     for (unsigned failed = 1; failed <= 2; failed++) {
         make_all_due();
         scene_wait_for_sent_to(0, 5, SENT_EXTEND, failed);
-        time_out(0, 3);
+        scene_time_out(0, 3);
         scene_until(scene_statistics().renewals_failed >= failed);
     }
     scene_each(0, 3, fake_server_release);
@@ -435,13 +413,13 @@ TEST_ROWS(events, node_whose_heal_failed_is_healed_by_the_next_renewal, ROWS(end
     make_all_due();
     scene_until(fake_server_rule_used(scene.node[4], used) == 1);
     if (rule.hold) {
-        time_out(4, 5);
+        scene_time_out(4, 5);
         fake_server_drop(scene.node[4], FAKE_RESET);
     }
     if (!rule.reply)
         scene_wait_for_accepted(4, 2);
     scene_wait_for_ready();
-    wait_until_quiet();
+    scene_wait_for_replies(0, 5);
     make_all_due();
     scene_until(scene_has_key(4, "stock"));
 }
@@ -471,7 +449,7 @@ TEST_ROWS(events, a_renewal_makes_up_for_a_missed_downgrade, ROWS(downgrades))
     scene_add_rule(0, downgrades[_i].nodes, &rule);
     scene_started(&answers[0], redlock_downgrade_async(held.lock, NULL, scene_completed, scene_cleared(&answers[0])));
     if (rule.hold)
-        time_out(0, 3);
+        scene_time_out(0, 3);
     ck_assert_status(scene_wait(&answers[0]), downgrades[_i].status);
     if (downgrades[_i].status == REDLOCK_LOST)
         return;
@@ -652,7 +630,7 @@ TEST_ROWS(turns, round_follows_a_turn_that_fails, ROWS(failures))
     }
     scene_wait_for_sent(2, SENT_EXTEND, 1);
     if (rule.hold && rule.skip)
-        time_out(2, 3);
+        scene_time_out(2, 3);
     scene_until(scene_statistics().renewed == 1);
     scene_until(scene_count(3, SENT_EXTEND) >= 1);
     ck_assert_uint_eq(scene_statistics().renewals_failed, 0);

@@ -126,8 +126,7 @@ TEST(success, winner_leaves_the_queue_where_the_reply_was_late)
     let_go_of_majority();
     assert_acquired();
     scene_calm(3, 5);
-    for (unsigned i = 3; i < 5; i++)
-        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
+    scene_wait_for_replies(3, 5);
     scene_assert_key(3, 5, "stock:redlock:queue", false);
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
 }
@@ -378,33 +377,6 @@ TEST(ends, a_cancellation_that_is_reset_at_once_ends_the_wait)
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
 }
 
-static void wait_for_replies_to_waiter(void)
-{
-    scene_wait_for_sent_to(0, 5, SENT_WAIT, 1);
-    for (unsigned i = 0; i < 5; i++)
-        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
-}
-
-/* The nodes name it in their replies to the poll, although it is another than at the attempt. */
-TEST(ends, a_wait_in_the_queue_names_the_last_holder)
-{
-    static const char later[] = "later";
-    scene_attach();
-    options.cancellation = scene_cancellation();
-    scene_hold_on(0, 5, "stock");
-    start();
-    wait_for_replies_to_waiter();
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_set_key(scene.node[i], "stock", later, 60000);
-    scene_each(0, 5, fake_server_forget_records); /* what nodes receive from here on, they execute with that key */
-    wait_for_replies_to_waiter();
-    redlock_cancel(scene.cancellation);
-    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    ck_assert_str_eq(answer.result.holder.token, later);
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_delete_key(scene.node[i], "stock");
-}
-
 /* Its entry would come behind the removal, and stay. */
 TEST(ends, the_poll_of_a_waiter_that_has_left_is_not_sent_again)
 {
@@ -422,7 +394,7 @@ TEST(ends, the_poll_of_a_waiter_that_has_left_is_not_sent_again)
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     scene_until(scene_sent(0, SENT_UNDO, place, 0, NULL)); /* the node executes it */
     fake_server_release(scene.node[0]);
-    scene_until(rl_flight_is_empty(&scene.client->nodes->node[0].flight));
+    scene_wait_for_replies(0, 1);
     ck_assert_uint_eq(fake_server_count(scene.node[0], "EVAL"), 0);
     scene_let_go_on(0, 5, "stock");
 }

@@ -5,6 +5,7 @@
 #include "fixture.h"
 #include "sockets.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +177,20 @@ static void serve_link(struct delay_proxy *proxy, struct link *link)
         break_link(proxy, link, false);
 }
 
+/* Returns a socket that may still be connecting; -1: the server refuses. */
+static int connect_to_server(const struct route *route)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(route->server_port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || inet_pton(AF_INET, route->server_host, &address.sin_addr) != 1)
+        fixture_fail("no socket for %s: %s", route->server_host, strerror(errno));
+    socket_no_delay(fd);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EINPROGRESS)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 /* Adds it in front. */
 static void accept_link(struct delay_proxy *proxy, struct route *route)
 {
@@ -183,7 +198,7 @@ static void accept_link(struct delay_proxy *proxy, struct route *route)
     if (client < 0)
         return;
     const struct route *to = proxy->spreads ? &proxy->routes[proxy->accepted++ % proxy->route_count] : route;
-    int server = socket_connect_to(to->server_host, to->server_port, 0);
+    int server = connect_to_server(to);
     if (server < 0) {
         socket_close_with_reset(client);
         return;

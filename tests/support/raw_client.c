@@ -3,28 +3,24 @@
 
 #include "clock.h"
 #include "fixture.h"
-#include "sockets.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum { TIMEOUT_MS = 20000 };
 
 struct raw_client {
-    int fd;
-    redisReader *reader;
+    redisContext *context;
     redisReply *reply; /* the last one */
     struct bytes text; /* of it */
 };
 
 static void close_all(struct raw_client *client)
 {
-    if (client->fd >= 0)
-        close(client->fd);
+    redisFree(client->context);
     freeReplyObject(client->reply);
-    redisReaderFree(client->reader);
     bytes_free(&client->text);
 }
 
@@ -40,24 +36,42 @@ static void close_object(void *client)
     raw_client_close(client);
 }
 
+/* Each wait ends by the time that is left now until the deadline. */
+static redisContext *connect_to(const struct raw_client_place *place, uint64_t deadline_ns)
+{
+    int left_ms = test_ms_left(deadline_ns);
+    const struct timeval limit = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000 + 1}; /* 0: no limit */
+    redisContext *context = place->path ? redisConnectUnixWithTimeout(place->path, limit)
+                                        : redisConnectWithTimeout(place->host, place->port, limit);
+    if (!context)
+        fixture_fail("out of memory for a connection");
+    if (context->err == 0 && redisSetTimeout(context, limit) == REDIS_OK)
+        (void)fcntl(context->fd, F_SETFD, FD_CLOEXEC);
+    return context;
+}
+
 struct raw_client *raw_client_connect(const char *path)
 {
     struct raw_client *client = fixture_allocate(sizeof *client);
-    *client = (struct raw_client){.fd = socket_connect_unix(path, test_deadline_ns(TIMEOUT_MS)),
-                                  .reader = redisReaderCreate()};
-    if (client->fd < 0)
-        fixture_fail("cannot connect to %s: %s", path, strerror(errno));
+    client->context = connect_to(&(struct raw_client_place){.path = path}, test_deadline_ns(TIMEOUT_MS));
+    if (client->context->err != 0)
+        fixture_fail("cannot connect to %s: %s", path, client->context->errstr);
     fixture_register(client, close_object);
     return client;
 }
 
+/* hiredis' own write could end the process by SIGPIPE. */
 bool raw_client_send(struct raw_client *client, size_t argc, const struct resp_argument *argv)
 {
     struct bytes command = {0};
+    ssize_t sent = 0;
     resp_write_command(&command, argc, argv);
-    bool sent = socket_send_all(client->fd, command.data, command.length);
+    while (command.length > 0 && (sent >= 0 || errno == EINTR)) {
+        sent = send(client->context->fd, command.data, command.length, MSG_NOSIGNAL);
+        bytes_consume(&command, sent > 0 ? (size_t)sent : 0);
+    }
     bytes_free(&command);
-    return sent;
+    return sent >= 0;
 }
 
 bool raw_client_say(struct raw_client *client, ...)
@@ -70,24 +84,11 @@ bool raw_client_say(struct raw_client *client, ...)
     return raw_client_send(client, argc, argv);
 }
 
-/* NULL: errno has the reason; 0 is the end of the stream. */
 const redisReply *raw_client_read(struct raw_client *client)
 {
-    char data[16384];
     void *reply = NULL;
     freeReplyObject(client->reply);
-    client->reply = NULL;
-    while (redisReaderGetReply(client->reader, &reply) == REDIS_OK && !reply) {
-        ssize_t count = recv(client->fd, data, sizeof data, 0);
-        if (count == 0)
-            errno = 0;
-        if (count > 0)
-            redisReaderFeed(client->reader, data, (size_t)count);
-        else if (count == 0 || errno != EINTR)
-            return NULL;
-    }
-    if (!reply)
-        errno = EPROTO;
+    redisGetReply(client->context, &reply);
     return client->reply = reply;
 }
 
@@ -113,7 +114,7 @@ const char *raw_client_reply(struct raw_client *client)
     size_t elements = 0;
     const redisReply *reply = raw_client_read(client);
     if (!reply)
-        return errno == 0 ? "<end>" : errno == EAGAIN ? "<silence>" : errno == EPROTO ? "<garbage>" : "<reset>";
+        return client->context->errstr;
     client->text.length = 0;
     add_text(&client->text, reply, &elements);
     bytes_append(&client->text, "", 1);
@@ -122,7 +123,7 @@ const char *raw_client_reply(struct raw_client *client)
 
 size_t raw_client_unread(const struct raw_client *client)
 {
-    return client->reader->len - client->reader->pos;
+    return client->context->reader->len - client->context->reader->pos;
 }
 
 static bool log_in(struct raw_client *client, const struct raw_client_place *place)
@@ -138,16 +139,15 @@ static bool log_in(struct raw_client *client, const struct raw_client_place *pla
 bool raw_client_ask(const struct raw_client_place *place, uint64_t deadline_ns, size_t argc,
                     const struct resp_argument *argv, struct bytes *text)
 {
-    struct raw_client client = {.reader = redisReaderCreate()};
+    struct raw_client client = {.context = connect_to(place, deadline_ns)};
     size_t elements = 0;
-    client.fd = place->path ? socket_connect_unix(place->path, deadline_ns)
-                            : socket_connect_to(place->host, place->port, deadline_ns);
-    bool answered = client.fd >= 0 && (!place->password || log_in(&client, place)) &&
+    bool answered = client.context->err == 0 && (!place->password || log_in(&client, place)) &&
                     raw_client_send(&client, argc, argv) && raw_client_read(&client);
     if (answered)
         add_text(text, client.reply, &elements);
     else
-        bytes_print(text, "%s: %s", place->path ? place->path : place->host, errno ? strerror(errno) : "closed");
+        bytes_print(text, "%s: %s", place->path ? place->path : place->host,
+                    client.context->err ? client.context->errstr : strerror(errno));
     close_all(&client);
     return answered;
 }

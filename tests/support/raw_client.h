@@ -1,5 +1,4 @@
-/* One connection to a server, which waits 20 seconds at the most for each reply. Unlike hiredis' own connections it cannot
- * hang, and does not raise SIGPIPE. */
+/* A connection of hiredis to a server, which waits 20 seconds at the most for each reply and does not raise SIGPIPE. */
 #ifndef TESTS_SUPPORT_RAW_CLIENT_H
 #define TESTS_SUPPORT_RAW_CLIENT_H
 
@@ -19,8 +18,7 @@ bool raw_client_send(struct raw_client *client, size_t argc, const struct resp_a
 bool raw_client_say(struct raw_client *client, ...) __attribute__((sentinel));
 
 /* Returns the next reply, valid until the next call: as text (see raw_client_ask()), or as hiredis reads it. Without a
- * reply the text is "<end>" at the end of the stream, "<silence>" after the timeout, otherwise "<reset>" or "<garbage>";
- * the other function returns NULL. */
+ * reply the text is hiredis' error, and the other function returns NULL. */
 const char *raw_client_reply(struct raw_client *client);
 const redisReply *raw_client_read(struct raw_client *client);
 

@@ -5,11 +5,9 @@
 #include "fixture.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -103,51 +101,6 @@ int socket_listen_unix(const char *path)
     return listen_at(&address, length);
 }
 
-/* deadline_ns 0: does not wait, now or later. Otherwise each wait ends by the time that is left now. */
-static int open_connection(const union address *address, socklen_t length, uint64_t deadline_ns)
-{
-    bool waits = deadline_ns != 0;
-    int left_ms = waits ? test_ms_left(deadline_ns) : 0;
-    const struct timeval limit = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000 + 1}; /* 0: no limit */
-    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
-    if (fd < 0)
-        return -1;
-    if (waits && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0 ||
-                  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0))
-        fixture_fail("cannot limit the waits of a socket: %s", strerror(errno));
-    if (address->any.sa_family != AF_UNIX)
-        socket_no_delay(fd);
-    if (connect(fd, &address->any, length) == 0 || (!waits && errno == EINPROGRESS))
-        return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-    char service[8];
-    snprintf(service, sizeof service, "%u", port);
-    if (getaddrinfo(host, service, &hints, &found) != 0) {
-        errno = EADDRNOTAVAIL;
-        return -1;
-    }
-    union address address = {0};
-    memcpy(&address, found->ai_addr, found->ai_addrlen);
-    int fd = open_connection(&address, found->ai_addrlen, deadline_ns);
-    freeaddrinfo(found);
-    return fd;
-}
-
-int socket_connect_unix(const char *path, uint64_t deadline_ns)
-{
-    union address address;
-    socklen_t length = local(&address, path);
-    return open_connection(&address, length, deadline_ns);
-}
-
 long socket_send_some(int fd, const void *data, size_t length)
 {
     size_t sent = 0;
@@ -161,18 +114,6 @@ long socket_send_some(int fd, const void *data, size_t length)
             return -1;
     }
     return (long)sent;
-}
-
-bool socket_send_all(int fd, const void *data, size_t length)
-{
-    for (const char *at = data, *end = at + length; at < end;) {
-        ssize_t sent = send(fd, at, (size_t)(end - at), MSG_NOSIGNAL);
-        if (sent >= 0)
-            at += sent;
-        else if (errno != EINTR)
-            return false;
-    }
-    return true;
 }
 
 void socket_no_delay(int fd)

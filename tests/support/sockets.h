@@ -1,4 +1,4 @@
-/* Loopback and unix sockets for fixtures: close-on-exec, without SIGPIPE, and with a limit for every wait. */
+/* Loopback and unix sockets for fixtures: close-on-exec and without SIGPIPE. */
 #ifndef TESTS_SUPPORT_SOCKETS_H
 #define TESTS_SUPPORT_SOCKETS_H
 
@@ -20,16 +20,8 @@ int socket_reserve_port(bool ipv6, uint16_t *port);
 int socket_listen(bool ipv6, uint16_t port);
 int socket_listen_unix(const char *path);
 
-/* Returns a connected socket of which each wait ends by the time that is left now until the deadline, with EAGAIN. With
- * deadline_ns 0 it is non-blocking, and may still be connecting. Returns -1 and sets errno on failure. */
-int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns);
-int socket_connect_unix(const char *path, uint64_t deadline_ns);
-
 /* Sends the bytes for which the socket has room. Returns their number, or -1 if the connection is broken. */
 long socket_send_some(int fd, const void *data, size_t length);
-
-/* Sends all bytes on a blocking socket. Returns false and sets errno otherwise. */
-bool socket_send_all(int fd, const void *data, size_t length);
 
 void socket_no_delay(int fd);
 

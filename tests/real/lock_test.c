@@ -1,7 +1,11 @@
 /* One lock on real servers without faults, with each way to call: the documented guarantees. */
 #include "real/clients.h"
 
+#include "support/fixture.h"
 #include "support/server_program.h"
+#include "support/sockets.h"
+
+#include <netdb.h>
 
 enum { NODES = 5, QUORUM = 3, TTL_MS = 20000, SHORT_TTL_MS = 4000, MILLISECOND = 1000000 };
 
@@ -83,36 +87,6 @@ TEST(lock, a_lock_is_valid_for_less_than_the_nodes_keep_it)
     assert_covered(lock, 2 * TTL_MS);
 }
 
-/* --- Keys that are no lock of this library --- */
-
-TEST(lock, a_key_of_another_kind_is_held_by_another)
-{
-    struct face *face = real_open(_i);
-    redlock_state state;
-    real_command(NODES, "RPUSH", key, "element", NULL);
-    refuse(face);
-    if (server_program_has(SERVER_SET_NX_GET))
-        held_result_says("held by readers, or not a lock: ");
-    held_refuse(face, key, REDLOCK_WAIT_MS(300), REDLOCK_TIMED_OUT); /* a waiter's script looks at the key */
-    held_result_says("the last attempt: not a lock: its key holds other data; choose another name: ");
-    ck_assert_str_eq(result.holder.token, "(not a string)");
-    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
-    ck_assert_str_eq(state.node[0].token, "(not a string)");
-    held_close(face); /* undoes what there is to undo */
-    ck_assert(real_all_reply(&(struct real_number){{"LLEN", key}, 1, 1}));
-    real_command(NODES, "DEL", key, NULL);
-}
-
-TEST(lock, a_lock_that_readers_hold_is_called_so)
-{
-    struct face *face = real_open(_i);
-    redlock_lock *lock = held_acquire(face, key, REAL_WITH(.shared = 1));
-    held_refuse(real_open(_i + 1), key, REDLOCK_WAIT_MS(300), REDLOCK_TIMED_OUT);
-    held_result_says("the last attempt: held by readers, for ");
-    ck_assert_str_eq(result.holder.token, "(shared)");
-    held_release(face, &lock);
-}
-
 /* --- A lock that one client passes to another by its token --- */
 
 static struct face *open_renewing(int i, uint32_t leave_locks)
@@ -146,6 +120,52 @@ TEST(lock, an_adopted_lock_is_renewed_until_its_token_is_released)
     ck_assert_ptr_null(none);
     real_status(face_extend(second, lock, 0, &result), REDLOCK_LOST, &result);
     real_status(face_release(second, &lock, &result), REDLOCK_LOST, &result);
+}
+
+/* --- Where the nodes are --- */
+
+/* fake_handshake has passwords and databases. */
+static const struct {
+    size_t nodes;
+    const char *host; /* in the list of nodes; NULL: the cluster's addresses */
+    bool unix_sockets, ipv6;
+} places[] = {
+    {.nodes = 3, .unix_sockets = true},
+    {.nodes = 3, .ipv6 = true},
+    {.nodes = 3, .host = "localhost"},
+    {.nodes = 3, .host = "localhost", .ipv6 = true}, /* the address that the row before did not use */
+    {.nodes = REDLOCK_NODES_MAX},
+};
+
+static bool is_possible(int row)
+{
+    const struct addrinfo hints = {.ai_family = AF_INET6, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (!places[row].ipv6)
+        return true;
+    bool is_known = getaddrinfo(places[row].host ? places[row].host : "::1", NULL, &hints, &found) == 0;
+    if (is_known)
+        freeaddrinfo(found);
+    return is_known && socket_ipv6_available();
+}
+
+REAL_CASE(places, real_bare_case, NULL);
+
+TEST_ROWS(places, nodes_are_reached_by_each_kind_of_address, ROWS(places))
+{
+    if (!is_possible(_i))
+        return;
+    struct bytes list = {0};
+    real_cluster(places[_i].nodes,
+                 &(struct cluster_options){.unix_sockets = places[_i].unix_sockets, .ipv6 = places[_i].ipv6});
+    for (size_t node = 0; places[_i].host && node < places[_i].nodes; node++)
+        bytes_print(&list, "%s%s:%u", node ? "," : "", places[_i].host, cluster_port(cluster, node));
+    struct face *face = face_open_ready(face_of(_i), places[_i].host ? list.data : cluster_nodes_string(cluster), NULL);
+    bytes_free(&list);
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    ck_assert_uint_eq(result.nodes, places[_i].nodes);
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
 }
 
 REAL_PROGRAM("real_lock")

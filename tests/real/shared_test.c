@@ -197,6 +197,8 @@ TEST_ROWS(foreign, keys_of_other_programs_are_held_and_never_changed, ROWS(forei
     }
     held_refuse(face, KEY, REAL_WITH(.shared = is_lock, .fence = !is_lock), foreign[_i].status);
     held_refuse(face, KEY, REAL_WITH(.shared = is_lock, .fence = !is_lock, .wait_ms = 300), REDLOCK_TIMED_OUT);
+    if (is_lock)
+        held_result_says("the last attempt: not a lock: its key holds other data; choose another name");
     redlock_state state;
     real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
     ck_assert_str_ne(state.holder.token, "(shared)");

@@ -293,25 +293,6 @@ static void close_link(void)
     ev_loop_destroy(writes.loop);
 }
 
-/* The handshake is kept back, so the flush cannot complete it: the first command stays with TLS. The second command is
- * written by the read that completes the handshake. A link that stayed in the list would say that it is not written
- * yet. */
-TEST_ROWS(link, a_link_that_a_read_has_written_is_not_to_be_flushed, ROWS(protocols))
-{
-    start(1, protocols[_i]);
-    cluster_stop(cluster, 0);
-    open_link(cluster_port(cluster, 0));
-    ck_assert(rl_link_send(&lone, "PING\r\n", 6));
-    rl_links_flush(&writes);
-    ck_assert(lone.unwritten && !lone.listed);
-    ck_assert(rl_link_send(&lone, "PING\r\n", 6));
-    ck_assert(lone.listed);
-    cluster_resume(cluster, 0);
-    link_until(replies == 2);
-    ck_assert(!lone.listed && !writes.first);
-    close_link();
-}
-
 static void watch_messages(int is_write, int version, int content_type, const void *data, size_t length, SSL *ssl,
                            void *arg)
 {

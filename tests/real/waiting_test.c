@@ -19,7 +19,6 @@ enum { NODES = HELD_NODES, MS = 1000000, MOST_RUNS = 20 };
 
 REAL_CASE(turns, real_common_case, NULL);
 REAL_CASE(ends, real_common_case, NULL);
-REAL_CASE(kept, real_common_case, NULL);
 REAL_CASE(faults, real_common_case, NULL);
 
 /* Before a scene is repeated: a process must not fork with the threads of clients. */
@@ -642,66 +641,6 @@ static uint64_t outlast_beside_a_flood(int i)
 TEST_ROWS(faults, flood_of_messages_delays_no_deadline_and_fills_no_memory, ROWS(floods))
 {
     assert_takes_less(outlast_beside_a_flood, _i, 100);
-}
-
-/* --- A lock that is kept after its release --- */
-
-static const redlock_name kept_also = {real_key("waited-for-too"), 0};
-
-/* The second ttl is shorter than the time: the release prolongs the keys. */
-static const struct {
-    redlock_acquire_options holder, waiter;
-} kept_kinds[] = {
-    {{.ttl_ms = 20000}, {0}},
-    {{.ttl_ms = 300}, {0}},
-    {{.fence = 1}, {.fence = 1}},
-    {{.also = &kept_also, .also_count = 1}, {.also = &kept_also, .also_count = 1}},
-    {{.shared = 1}, {0}},
-    {{0}, {.shared = 1}},
-    {{.permits = 1}, {.permits = 1}},
-};
-
-enum { AT_LEAST_MS = 600 };
-
-static redlock_acquire_options kept_options(redlock_acquire_options options)
-{
-    options.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
-    options.reentry = REDLOCK_REENTRY_NEVER;
-    return options;
-}
-
-/* A waiter that was queued before the release gets the lock when the time has passed, not before. Returns how long after
- * the acquire. */
-static uint64_t keep_and_wait(int i)
-{
-    struct face *holder = open_here(), *other = open_here();
-    redlock_acquire_options options = kept_options(kept_kinds[i].holder);
-    const redlock_acquire_options others = kept_options(kept_kinds[i].waiter);
-    options.at_least_ms = AT_LEAST_MS;
-    struct waiter waiter;
-    uint64_t began = test_now_ns();
-    redlock_lock *lock = held_acquire(holder, KEY, &options);
-    bool in_time = redlock_validity_ms(lock) > 200;
-    waiter_start(&waiter, other, KEY, others);
-    clients_await_waiters(holder, KEY, 1);
-    int status = redlock_release(&lock, NULL, &result);
-    uint64_t released = test_now_ns() - began;
-    if (!in_time || released > 200 * MS) { /* a busy machine: this run shows nothing */
-        waiter_finish_and_release(&waiter);
-        return UINT64_MAX;
-    }
-    real_status(status, REDLOCK_OK, &result);
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "(at_least_ms)"));
-    waiter_finish(&waiter);
-    ck_assert_uint_ge(waiter.got_ns - began, (uint64_t)AT_LEAST_MS * MS);
-    waiter_release(&waiter);
-    ck_assert(real_nothing_left(NULL));
-    return waiter.got_ns - began;
-}
-
-TEST_ROWS(kept, waiter_gets_a_lock_that_is_kept_at_its_end, ROWS(kept_kinds))
-{
-    assert_takes_less(keep_and_wait, _i, AT_LEAST_MS + 300); /* the next look would come after a second */
 }
 
 REAL_PROGRAM("waiting")

@@ -208,7 +208,6 @@ static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, v
               names[what], loss, (long long)validity_ms);
     if (what != REDLOCK_EVENT_LOST)
         return;
-    sim_world->totals->lost[loss]++;
     if (slot->holding.lost_told)
         sim_violate(SIM_ONCE, "client %u was told twice that its lock is lost", process->index + 1);
     slot->holding.lost_told = true;
@@ -433,7 +432,6 @@ void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared
     slot->holding.resources = 1u << resource;
     slot->holding.shared = shared;
     slot->holding.permits = resource == SIM_SEMAPHORE ? sim_world->config.permits : 0;
-    sim_world->totals->checks[SIM_LIVE]++;
     sim_current = process;
     start(slot, &options);
     sim_current = NULL;
@@ -551,8 +549,6 @@ void sim_agent_run(struct sim_process *process)
 {
     if (process->wanted == SIM_CLOSE)
         close_client(process);
-    else if (process->wanted == SIM_QUERY && !process->closing)
-        query(process);
     else if (process->wanted == SIM_TRUST && !process->closing)
         trust(process);
     process->wanted = SIM_ACQUIRE;
@@ -560,7 +556,6 @@ void sim_agent_run(struct sim_process *process)
         struct sim_slot *slot = &process->slots[i];
         if (slot->cancel_at <= sim_process_clock(process)) {
             slot->cancel_at = QUORUM_NEVER;
-            sim_world->totals->faults[SIM_FAULT_CANCEL]++;
             SIM_TRACE(sim_client_name(process), "cancels what it waits for");
             redlock_cancel(slot->cancellation);
         }

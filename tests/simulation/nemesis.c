@@ -20,11 +20,6 @@ static uint64_t *stream(enum sim_fault fault)
     return &sim_world->fault_streams[fault];
 }
 
-static quorum_duration draw(uint64_t *random, quorum_duration least, quorum_duration most)
-{
-    return random_log(random, least, most);
-}
-
 static quorum_duration max_ttl(void)
 {
     return sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
@@ -152,7 +147,7 @@ static void save(void *subject, uint64_t unused)
         return;
     if (node->up)
         sim_keyspace_copy(&node->snapshot, &node->server.keys, false);
-    sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, 10 * QUORUM_SECOND), save, node, 0);
+    sim_at(sim_world->now + random_log(random, 20 * QUORUM_MILLISECOND, 10 * QUORUM_SECOND), save, node, 0);
 }
 
 static void name_history(struct sim_node *node)
@@ -190,7 +185,7 @@ static bool happen_to_server(struct sim_occasion *at)
         server->refusal = refusals[random_below(at->random, 4)];
         return true;
     case SIM_FAULT_SLOW:
-        node->slow = draw(at->random, QUORUM_MILLISECOND, 100 * QUORUM_MILLISECOND);
+        node->slow = random_log(at->random, QUORUM_MILLISECOND, 100 * QUORUM_MILLISECOND);
         return true;
     case SIM_FAULT_UNSCRIPT: /* all of them, or a random part */
         server->scripts &= random_chance(at->random, 500) ? 0 : (uint32_t)next_random(at->random);
@@ -270,7 +265,7 @@ static bool jump_unseen(struct sim_occasion *at)
             return false;
     sim_world->totals->met[SIM_MET_CLOCK_JUMP]++;
     sim_clock_jump(&at->node->clock, sim_world->now,
-                   (int64_t)draw(at->random, 5 * QUORUM_SECOND, 5 * QUORUM_SECOND + 2 * max_ttl()));
+                   (int64_t)random_log(at->random, 5 * QUORUM_SECOND, 5 * QUORUM_SECOND + 2 * max_ttl()));
     return true;
 }
 
@@ -327,7 +322,7 @@ static bool pause_process(struct sim_occasion *at)
     if (!at->process->alive || at->process->paused_until > sim_world->now)
         return false;
     bool idle = sim_world->config.idle; /* then a lock is held for long, and only a long pause matters */
-    at->time = draw(at->random, idle ? max_ttl() / 4 : QUORUM_MILLISECOND, max_ttl() + QUORUM_SECOND);
+    at->time = random_log(at->random, idle ? max_ttl() / 4 : QUORUM_MILLISECOND, max_ttl() + QUORUM_SECOND);
     at->process->paused_until = sim_world->now + at->time;
     sim_check_stalled(at->process, at->process->paused_until);
     return true;
@@ -342,7 +337,7 @@ static void be_reborn(void *subject, uint64_t life)
 
 void sim_process_replace(struct sim_process *process)
 {
-    sim_at(sim_world->now + draw(stream(SIM_FAULT_CRASH), QUORUM_MILLISECOND, QUORUM_SECOND), be_reborn, process,
+    sim_at(sim_world->now + random_log(stream(SIM_FAULT_CRASH), QUORUM_MILLISECOND, QUORUM_SECOND), be_reborn, process,
            process->life);
 }
 
@@ -394,7 +389,7 @@ static bool change_rates(struct sim_occasion *at)
 
 static bool jump(struct sim_occasion *at)
 {
-    int64_t by = (int64_t)draw(at->random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
+    int64_t by = (int64_t)random_log(at->random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
     sim_clock_jump(&at->node->clock, sim_world->now, random_chance(at->random, 700) ? by : -by);
     return true;
 }
@@ -414,7 +409,7 @@ static bool stop_clock(struct sim_occasion *at)
 {
     if (at->process->clock.rate == SIM_STOPPED || !at->process->alive || at->process->busy_until > sim_world->now)
         return false;
-    at->time = draw(at->random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
+    at->time = random_log(at->random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
     sim_clock_turn(&at->process->clock, sim_world->now, SIM_STOPPED);
     if (at->process->paused_until < sim_world->now + at->time)
         at->process->paused_until = sim_world->now + at->time;
@@ -461,7 +456,8 @@ static void happen(unsigned fault, uint64_t *random)
                               .node = &sim_world->nodes[random_below(random, sim_world->config.nodes)],
                               .process = &sim_world->processes[random_below(random, sim_world->config.processes)],
                               .random = random,
-                              .time = faults[fault].most ? draw(random, faults[fault].least, faults[fault].most) : 0};
+                              .time =
+                                  faults[fault].most ? random_log(random, faults[fault].least, faults[fault].most) : 0};
     if (!faults[fault].happen(&at))
         return;
     SIM_TRACE("nemesis", "%s (node %u or client %u), %.0f ms",
@@ -479,10 +475,8 @@ static void befall(void *subject, uint64_t fault)
     quorum_duration peace = sim_world->config.differ && !subject ? 3 * QUORUM_SECOND : 0;
     if (sim_world->calm)
         return;
-    if (subject) {
-        sim_world->totals->faults[fault]++;
+    if (subject)
         happen((unsigned)fault, random);
-    }
     sim_at(sim_world->now + peace + random_between(random, 1, 2 * every), befall, sim_world, fault);
 }
 

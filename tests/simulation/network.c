@@ -113,7 +113,7 @@ static void tell_client(struct sim_link *link)
 static void data_arrives(const struct packet *packet)
 {
     struct sim_link *link = packet->link;
-    if (link->client_open && !link->ended && !link->error && !link->severed) {
+    if (link->client_open && !link->error && !link->severed) {
         bytes_append(&link->inbox, packet->bytes, packet->size);
         tell_client(link);
     }
@@ -258,7 +258,6 @@ static void execute_one(struct sim_link *link, size_t count, struct resp_argumen
         sim_commands_add(sim_node_clock(node), count, words);
     struct resp_argument undone = note_tokens(link, count, words);
     sim_server_execute(&node->server, &link->session, count, words, sim_node_clock(node), &node->reply);
-    sim_world->totals->commands++;
     if (sim_text_is(words[0], "TIME"))
         node->looked = sim_world->now;
     bool succeeded = node->reply.data[answer] != '-';

@@ -221,8 +221,6 @@ static ssize_t receive(struct sim_link *link, void *buffer, size_t size, bool pe
             link->inbox.length = link->read = 0;
         return (ssize_t)part;
     }
-    if (!link->error && link->ended)
-        return 0;
     errno = link->error ? link->error : EAGAIN;
     return -1;
 }
@@ -236,7 +234,6 @@ static ssize_t transmit(struct sim_link *link, const void *buffer, size_t size)
     const struct sim_config *config = &sim_world->config;
     bool partial = config->faults & 1u << SIM_FAULT_PARTIAL && !sim_world->calm;
     if (partial && random_chance(&sim_world->network, 5)) {
-        sim_world->totals->faults[SIM_FAULT_PARTIAL]++;
         if (random_chance(&sim_world->network, 500)) {
             errno = EAGAIN;
             return -1;
@@ -376,7 +373,7 @@ static int readiness(const struct descriptor *descriptor)
     const struct sim_link *link = descriptor->link;
     if (!link)
         return 0;
-    bool readable = link->inbox.length > link->read || link->ended || link->error;
+    bool readable = link->inbox.length > link->read || link->error;
     return (readable ? EV_READ : 0) | (link->connected || link->error ? EV_WRITE : 0);
 }
 

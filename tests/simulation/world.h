@@ -152,7 +152,6 @@ struct sim_link {
     bool client_open; /* the process has not closed the descriptor */
     bool connected;   /* the process has seen that it is connected */
     int error;        /* of the client's end: ECONNREFUSED, ECONNRESET */
-    bool ended;       /* the client's end has seen that the server closed */
     bool server_open;
     quorum_time held_up_until; /* packets to the node arrive no earlier */
     bool severed;              /* nothing arrives any more, and neither end sees the break */
@@ -339,15 +338,8 @@ struct sim_author {
 struct sim_totals {
     unsigned long long worlds;
     unsigned long long operations;
-    unsigned long long steps;
-    unsigned long long virtual_ns;
     unsigned long long acquired;
-    unsigned long long commands;
-    unsigned long long faults[SIM_ALL_FAULTS];
-    unsigned long long lost[5];
-    unsigned long long undos_dropped;
     unsigned long long met[SIM_SITUATIONS];
-    unsigned long long checks[SIM_INVARIANTS];
     unsigned long long violations[SIM_INVARIANTS];
 };
 

@@ -20,7 +20,6 @@ enum {
     PATIENCE_MS = 1000, /* not longer than the lock can last after the strike */
     FAILOVER_TTL_MS = 8000,
     SPARE = HELD_NODES,
-    DIFFERING_TRIALS = 2,
     UNGUARDED_TRIALS = 20
 };
 
@@ -299,7 +298,6 @@ static unsigned count_broken(const struct attack *attack, uint32_t guard)
 
 REAL_LONG_CASE(guarded, real_bare_case, NULL);
 REAL_LONG_CASE(unguarded, real_bare_case, NULL);
-REAL_LONG_CASE(differing, real_bare_case, NULL);
 
 TEST(guarded, no_attack_gives_a_second_holder)
 {
@@ -314,41 +312,6 @@ TEST(unguarded, each_attack_gives_a_second_holder_without_the_guard)
     for (int i = 0; i < ROWS(attacks); i++)
         ck_assert_msg(count_broken(&attacks[i], 0) > 0, "%s: never two holders, so the attack shows nothing",
                       attacks[i].name);
-}
-
-/* Nodes 2, 4 and 5 lose the lock and the marker. Only the other nodes' markers say how long the lock may last, and its
- * holder's client is gone. */
-static bool is_taken_early(const char *nodes, unsigned i, const redlock_options *longer, const redlock_options *shorter)
-{
-    static const size_t struck[] = {1, 3, 4};
-    cluster_remove_keys(cluster);
-    struct face *holder = held_open_trusted(BLOCKING_FACE, nodes, longer);
-    struct face *thief = held_open((int)i, nodes, shorter);
-    uint64_t taken = test_now_ns();
-    take(holder, HELD_NODES);
-    held_close(holder);
-    for (size_t node = 0; node < sizeof struck / sizeof *struck; node++)
-        (i % 2 ? cluster_restart : cluster_flush)(cluster, struck[node]);
-    redlock_lock *lock = held_acquire(thief, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
-    bool early = test_now_ns() - taken < longer->ttl_ms * UINT64_C(1000000);
-    face_release(thief, &lock, &result); /* on a busy machine the short lock may have expired */
-    held_close(thief);
-    return early;
-}
-
-TEST(differing, client_with_a_shorter_max_ttl_waits_for_the_end_of_longer_locks)
-{
-    unsigned trials = real_setting("REDLOCK_ATTACKS", DIFFERING_TRIALS), early = 0;
-    redlock_options longer = held_options(TTL_MS, 1), shorter = held_options(TTL_MS / 10, 1);
-    longer.max_ttl_ms = TTL_MS;
-    longer.leave_locks = 1;
-    shorter.max_ttl_ms = TTL_MS / 10;
-    real_cluster(HELD_NODES, NULL);
-    char *nodes = fixture_text("%s", cluster_nodes_string(cluster));
-    for (unsigned i = 0; i < trials; i++)
-        early += is_taken_early(nodes, i, &longer, &shorter);
-    free(nodes);
-    ck_assert_msg(early == 0, "%u of %u trials gave two holders", early, trials);
 }
 
 REAL_PROGRAM("real_attack")

@@ -165,20 +165,6 @@ static long long marked_max_ttl(void)
     return max_ttl;
 }
 
-TEST(others, the_larger_max_ttl_counts)
-{
-    held_begin(&scene, _i, &options);
-    options.max_ttl_ms = 2 * MAX_TTL_MS;
-    held_open(_i + 1, NULL, &options);
-    options.max_ttl_ms = MAX_TTL_MS;
-    real_until(scene.face, has_finding(scene.face, REDLOCK_FINDING_OTHER_MAX_TTL));
-    struct face *late = held_open(_i, NULL, &options);
-    ck_assert(has_finding(late, REDLOCK_FINDING_OTHER_MAX_TTL)); /* at the handshake */
-    ck_assert_int_eq(marked_max_ttl(), 2 * MAX_TTL_MS);
-    cluster_flush(cluster, 0);
-    use(scene.face); /* only a warning: their votes count */
-}
-
 static void assert_unfit(struct face *face, const char *word)
 {
     for (uint32_t i = 0; i < HELD_NODES; i++) {

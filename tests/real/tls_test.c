@@ -3,8 +3,6 @@
 #include "real/clients.h"
 #include "real/tls_certificates.h"
 #include "support/allocator.h"
-#include "support/fake_server.h"
-#include "support/fixture.h"
 #include "support/sockets.h"
 
 enum { NODES = 3, SOON_MS = 10000, YEAR = 365 };
@@ -177,16 +175,6 @@ TEST(peers, a_waiter_is_notified_over_tls)
     waiter_finish(&waiter);
     ck_assert_uint_eq(held_statistics(face).hand_offs, 1);
     waiter_release(&waiter);
-}
-
-TEST(peers, a_server_that_replies_in_plain_text)
-{
-    struct fake_server *server = fake_server_start();
-    char node[64];
-    snprintf(node, sizeof node, "rediss://%s", fake_server_address(server));
-    fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
-    real_note_descriptors();
-    expect_refused(node, "TLS: the server does not speak TLS on this port");
 }
 
 /* --- Unusable files and names: refused when the client is created --- */

@@ -5,8 +5,6 @@
 #include "support/clock.h"
 #include "support/server_program.h"
 
-#include <malloc.h>
-
 enum { NODES = HELD_NODES, MS = 1000000, MOST_RUNS = 20 };
 
 #define KEY   real_key("waited-for")
@@ -197,21 +195,6 @@ TEST(turns, release_passes_over_a_waiter_that_hears_nothing)
         forget_waiters();
     }
     ck_assert(handed);
-}
-
-/* The nodes have given the waiter the lock, but their messages are lost. Its next poll shows it. */
-TEST(turns, lock_that_was_handed_over_without_a_message_is_found)
-{
-    static const char give[] =
-        "redis.call('SET', KEYS[1], ARGV[1], 'PX', 30000) redis.call('DEL', KEYS[2], KEYS[3]) return 1";
-    char offer[REDLOCK_TOKEN_SIZE];
-    struct waiter waiter;
-    redlock_lock *lock = take_it(open_here());
-    start_offering(&waiter, open_here(), offer);
-    real_command(NODES, "EVAL", give, "3", KEY, QUEUE, ALIVE, offer, NULL);
-    ck_assert(!is_handed_over(&waiter, offer));
-    release_it(waiter.lock);
-    redlock_release(&lock, NULL, NULL); /* it is lost */
 }
 
 /* Where a script may not call INFO, a server cannot show that it has kept its data, so it gives the lock to nobody. It tells
@@ -565,25 +548,14 @@ TEST_ROWS(ends, head_that_leaves_a_lock_free_makes_way_without_a_release, 2)
 
 /* --- A hostile node --- */
 
-enum { HOSTILE = NODES - 1, MESSAGES = 200000, MOST_MEMORY = 4 << 20 };
+enum { HOSTILE = NODES - 1, MESSAGES = 200000 };
 
 /* What it publishes on the waiter's channel, as fast as the connection takes it: hand-overs, wake-ups. */
 static const char *const floods[] = {"Gforged 1 14 rl-test:forged", "0" KEY};
 
-/* What a sanitizer counts, because it replaces malloc(3). */
-extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
-
-static size_t memory_in_use(void)
-{
-    struct mallinfo2 info = mallinfo2();
-    return __sanitizer_get_current_allocated_bytes ? __sanitizer_get_current_allocated_bytes()
-                                                   : info.uordblks + info.hblkhd;
-}
-
 struct flood {
     const char *message;
     char channel[256];
-    size_t most_memory; /* of this process, while it flooded */
     _Atomic uint64_t sent;
     atomic_bool ends;
 };
@@ -592,12 +564,9 @@ static void *flood(void *arg)
 {
     static const char script[] = "for _ = 1, 1000 do redis.call('PUBLISH', ARGV[1], ARGV[2]) end return 1000";
     struct flood *flood = arg;
-    while (!atomic_load(&flood->ends)) {
-        size_t memory = memory_in_use();
-        flood->most_memory = memory > flood->most_memory ? memory : flood->most_memory;
+    while (!atomic_load(&flood->ends))
         flood->sent +=
             (uint64_t)cluster_integer(cluster, HOSTILE, "EVAL", script, "0", flood->channel, flood->message, NULL);
-    }
     return NULL;
 }
 
@@ -613,7 +582,6 @@ static uint64_t outlast_beside_a_flood(int i)
     redlock_lock *lock = take_it(holder);
     start_queued(&waiter, waiting);
     clients_await_subscribers(1, 1);
-    size_t before = memory_in_use();
     ck_assert(cluster_command(cluster, HOSTILE, flooded.channel, sizeof flooded.channel, "EVAL",
                               "return redis.call('PUBSUB', 'CHANNELS', 'redlock:*')[1]", "0", NULL));
     ck_assert_int_eq(pthread_create(&thread, NULL, flood, &flooded), 0);
@@ -633,12 +601,12 @@ static uint64_t outlast_beside_a_flood(int i)
     atomic_store(&flooded.ends, true);
     pthread_join(thread, NULL);
     ck_assert(i > 0 || held_statistics(waiting).messages_dropped > 10000); /* they arrive */
-    ck_assert_uint_lt(flooded.most_memory, before + MOST_MEMORY);
     return least_ms > 0 ? (uint64_t)(least_ms * MS) : 0;
 }
 
-/* A node that floods the client with messages costs it neither memory, nor deadlines, nor locks on the other four. */
-TEST_ROWS(faults, flood_of_messages_delays_no_deadline_and_fills_no_memory, ROWS(floods))
+/* A node that floods the client with messages costs it neither deadlines nor locks on the other four. fake_handover has the
+ * memory that messages take. */
+TEST_ROWS(faults, flood_of_messages_delays_no_deadline, ROWS(floods))
 {
     assert_takes_less(outlast_beside_a_flood, _i, 100);
 }

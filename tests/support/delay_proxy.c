@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,8 +18,7 @@ enum {
     MOST_QUEUED = 1 << 20, /* bytes in transit in one direction; beyond this the sender has to wait, as on a network */
     TO_SERVER = 0,
     TO_CLIENT = 1,
-    DIRECTIONS = 2,
-    EVENTS = 64 /* per turn */
+    DIRECTIONS = 2
 };
 
 /* Data in transit. An empty packet is the end of the stream. */
@@ -41,18 +39,12 @@ struct stream {
     bool finished; /* the end has been forwarded to the receiver */
 };
 
-/* One end of a connection is read for the stream of its own number, and written for the other one. The kernel reports only
- * that it has become readable or writable. It is both until the kernel refuses, and not writable before it is connected. */
-struct end {
-    int fd;
-    bool readable, writable;
-};
-
 struct link {
     struct link *next;
     struct route *route;
-    struct end end[DIRECTIONS]; /* the client's and the server's */
-    bool broken;                /* freed at the end of the turn */
+    struct watched
+        end[DIRECTIONS]; /* the client's and the server's: read for the stream of its number, written for the other */
+    bool broken;         /* freed at the end of the turn */
     struct stream streams[DIRECTIONS];
 };
 
@@ -61,17 +53,15 @@ struct route {
     uint16_t server_port;
     uint16_t port;
     int reservation;
-    int listener;
+    struct watched listener;
     uint64_t delay_ns[DIRECTIONS];
     bool held[DIRECTIONS];
 };
 
 struct delay_proxy {
     struct poller poller;
-    int epoll; /* the ends of all links: with many, poll(2) would cost more than what is delayed */
     struct route *routes;
     size_t route_count;
-    struct pollfd *polled; /* the poller's own, epoll, the routes' listeners */
     struct link *links;
     char *nodes_string;
     bool spreads;
@@ -80,17 +70,10 @@ struct delay_proxy {
 
 /* --- One link --- */
 
-/* Not while the thread polls: a polled descriptor would stay open. A process that the test has forked meanwhile may have
- * the descriptors, too: closing them does not end the watch. */
 static void break_link(struct delay_proxy *proxy, struct link *link, bool reset)
 {
-    for (int i = 0; i < DIRECTIONS && !link->broken; i++) {
-        epoll_ctl(proxy->epoll, EPOLL_CTL_DEL, link->end[i].fd, NULL);
-        if (reset)
-            socket_close_with_reset(link->end[i].fd);
-        else
-            close(link->end[i].fd);
-    }
+    for (int i = 0; i < DIRECTIONS && !link->broken; i++)
+        poller_close(&proxy->poller, &link->end[i], reset);
     link->broken = true;
 }
 
@@ -148,7 +131,7 @@ static bool may_write(const struct link *link, int direction)
 static void write_stream(struct delay_proxy *proxy, struct link *link, int direction)
 {
     struct stream *stream = &link->streams[direction];
-    struct end *to = &link->end[!direction];
+    struct watched *to = &link->end[!direction];
     while (may_write(link, direction) && stream->first->due_ns <= test_now_ns()) {
         struct packet *packet = stream->first;
         long sent = socket_send_some(to->fd, packet->data + packet->sent, packet->length - packet->sent);
@@ -177,42 +160,38 @@ static void serve_link(struct delay_proxy *proxy, struct link *link)
         break_link(proxy, link, false);
 }
 
-/* Returns a socket that may still be connecting; -1: the server refuses. */
+/* Returns a socket that may still be connecting, or that the server has refused, as its events show. */
 static int connect_to_server(const struct route *route)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(route->server_port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || inet_pton(AF_INET, route->server_host, &address.sin_addr) != 1)
         fixture_fail("no socket for %s: %s", route->server_host, strerror(errno));
-    socket_no_delay(fd);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EINPROGRESS)
-        return fd;
-    close(fd);
-    return -1;
+    (void)connect(fd, (struct sockaddr *)&address, sizeof address);
+    return fd;
 }
 
 /* Adds it in front. */
-static void accept_link(struct delay_proxy *proxy, struct route *route)
+static void add_link(struct delay_proxy *proxy, struct route *route, int client)
 {
-    int client = accept4(route->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (client < 0)
-        return;
     const struct route *to = proxy->spreads ? &proxy->routes[proxy->accepted++ % proxy->route_count] : route;
-    int server = connect_to_server(to);
-    if (server < 0) {
-        socket_close_with_reset(client);
-        return;
-    }
-    socket_no_delay(client);
     struct link *link = fixture_allocate(sizeof *link);
-    *link = (struct link){.next = proxy->links, .route = route, .end = {{.fd = client}, {.fd = server}}};
+    *link = (struct link){.next = proxy->links, .route = route};
     for (int i = 0; i < DIRECTIONS; i++) {
-        struct epoll_event all = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = &link->end[i]};
         link->streams[i].last = &link->streams[i].first;
-        if (epoll_ctl(proxy->epoll, EPOLL_CTL_ADD, link->end[i].fd, &all) != 0)
-            fixture_fail("epoll_ctl: %s", strerror(errno));
+        poller_watch(&proxy->poller, &link->end[i], i == 0 ? client : connect_to_server(to));
+        socket_no_delay(link->end[i].fd);
     }
     proxy->links = link;
+}
+
+static void accept_links(struct delay_proxy *proxy, struct route *route)
+{
+    int client;
+    while (route->listener.readable &&
+           (client = accept4(route->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+        add_link(proxy, route, client);
+    route->listener.readable = false;
 }
 
 static void free_broken(struct delay_proxy *proxy)
@@ -246,42 +225,29 @@ static uint64_t next_ns(const struct link *link)
     return next;
 }
 
-static void note_events(struct delay_proxy *proxy)
-{
-    struct epoll_event events[EVENTS];
-    int count = epoll_wait(proxy->epoll, events, EVENTS, 0);
-    for (int i = 0; i < count; i++) {
-        struct end *end = events[i].data.ptr;
-        end->readable = end->readable || events[i].events & ~(uint32_t)EPOLLOUT;
-        end->writable = end->writable || events[i].events & ~(uint32_t)EPOLLIN;
-    }
-}
-
 static void turn(void *arg)
 {
     struct delay_proxy *proxy = arg;
     uint64_t next = UINT64_MAX;
     for (const struct link *link = proxy->links; link; link = link->next)
         next = next_ns(link) < next ? next_ns(link) : next;
-    poller_wait(&proxy->poller, proxy->polled, 2 + proxy->route_count, next);
-    if (proxy->polled[1].revents)
-        note_events(proxy);
+    poller_wait(&proxy->poller, next);
     for (struct link *link = proxy->links; link; link = link->next)
         serve_link(proxy, link);
     for (size_t i = 0; i < proxy->route_count; i++)
-        if (proxy->polled[2 + i].revents)
-            accept_link(proxy, &proxy->routes[i]);
+        accept_links(proxy, &proxy->routes[i]);
     free_broken(proxy);
 }
 
 /* --- For tests --- */
 
-static void prepare_route(struct route *route, const char *host, uint16_t server_port)
+static void prepare_route(struct delay_proxy *proxy, const char *host, uint16_t server_port)
 {
+    struct route *route = &proxy->routes[proxy->route_count++];
     snprintf(route->server_host, sizeof route->server_host, "%s", host);
     route->server_port = server_port;
     route->reservation = socket_reserve_port(false, &route->port);
-    route->listener = socket_listen(false, route->port);
+    poller_watch(&proxy->poller, &route->listener, socket_listen(false, route->port));
 }
 
 static char *join_addresses(const struct delay_proxy *proxy)
@@ -296,16 +262,16 @@ static char *join_addresses(const struct delay_proxy *proxy)
 static void stop(void *object)
 {
     struct delay_proxy *proxy = object;
-    poller_stop(&proxy->poller);
+    poller_enter(&proxy->poller);
     for (struct link *link = proxy->links; link; link = link->next)
         break_link(proxy, link, false);
-    free_broken(proxy);
     for (size_t i = 0; i < proxy->route_count; i++) {
-        close(proxy->routes[i].listener);
+        poller_close(&proxy->poller, &proxy->routes[i].listener, false);
         close(proxy->routes[i].reservation);
     }
-    close(proxy->epoll);
-    free(proxy->polled);
+    poller_leave(&proxy->poller);
+    poller_stop(&proxy->poller);
+    free_broken(proxy);
     free(proxy->routes);
     free(proxy->nodes_string);
     free(proxy);
@@ -320,18 +286,12 @@ struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_
 {
     struct delay_proxy *proxy = fixture_allocate(sizeof *proxy);
     proxy->routes = fixture_allocate(routes * sizeof *proxy->routes);
-    proxy->route_count = routes;
-    proxy->polled = fixture_allocate((2 + routes) * sizeof *proxy->polled);
-    proxy->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (proxy->epoll < 0)
-        fixture_fail("epoll_create1: %s", strerror(errno));
-    proxy->polled[1] = (struct pollfd){.fd = proxy->epoll, .events = POLLIN};
-    for (size_t i = 0; i < routes; i++) {
-        prepare_route(&proxy->routes[i], hosts ? hosts[i] : "127.0.0.1", server_ports[i]);
-        proxy->polled[2 + i] = (struct pollfd){.fd = proxy->routes[i].listener, .events = POLLIN};
-    }
-    proxy->nodes_string = join_addresses(proxy);
     poller_start(&proxy->poller, turn, proxy);
+    poller_enter(&proxy->poller);
+    for (size_t i = 0; i < routes; i++)
+        prepare_route(proxy, hosts ? hosts[i] : "127.0.0.1", server_ports[i]);
+    poller_leave(&proxy->poller);
+    proxy->nodes_string = join_addresses(proxy);
     fixture_register(proxy, stop);
     return proxy;
 }

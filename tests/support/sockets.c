@@ -7,13 +7,17 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+enum { EVENTS = 64 }; /* per turn */
 
 union address {
     struct sockaddr any;
@@ -122,14 +126,7 @@ void socket_no_delay(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-void socket_close_with_reset(int fd)
-{
-    struct linger linger = {.l_onoff = 1, .l_linger = 0};
-    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-    close(fd);
-}
-
-/* --- A thread that polls --- */
+/* --- A thread that waits for descriptors --- */
 
 static void *run(void *arg)
 {
@@ -145,16 +142,10 @@ static void *run(void *arg)
 /* The thread blocks all signals, which belong to the test. */
 void poller_start(struct poller *poller, void (*turn)(void *owner), void *owner)
 {
-    pthread_condattr_t attributes;
     sigset_t all, before;
-    *poller = (struct poller){.turn = turn, .owner = owner, .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (poller->wake < 0)
-        fixture_fail("eventfd: %s", strerror(errno));
+    *poller = (struct poller){.turn = turn, .owner = owner, .epoll = epoll_create1(EPOLL_CLOEXEC)};
     pthread_mutex_init(&poller->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&poller->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    poller_watch(poller, &poller->wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&poller->thread, NULL, run, poller);
@@ -169,42 +160,57 @@ void poller_stop(struct poller *poller)
     poller->quit = true;
     poller_leave(poller);
     pthread_join(poller->thread, NULL);
-    close(poller->wake);
+    close(poller->wake.fd);
+    close(poller->epoll);
     pthread_mutex_destroy(&poller->lock);
-    pthread_cond_destroy(&poller->changed);
 }
 
-void poller_wait(struct poller *poller, struct pollfd *polled, size_t count, uint64_t next_ns)
+void poller_watch(struct poller *poller, struct watched *watched, int fd)
 {
-    uint64_t now = test_now_ns(), wakes;
+    struct epoll_event all = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = watched};
+    *watched = (struct watched){.fd = fd};
+    if (epoll_ctl(poller->epoll, EPOLL_CTL_ADD, fd, &all) != 0)
+        fixture_fail("cannot watch a descriptor: %s", strerror(errno));
+}
+
+/* A process that the test has forked meanwhile may have the descriptor, too: closing it does not end the watch. */
+void poller_close(struct poller *poller, struct watched *watched, bool reset)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    epoll_ctl(poller->epoll, EPOLL_CTL_DEL, watched->fd, NULL);
+    if (reset)
+        (void)setsockopt(watched->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    close(watched->fd);
+    *watched = (struct watched){.fd = -1};
+}
+
+/* The events are taken under the lock: all of them are of descriptors that are still watched. */
+void poller_wait(struct poller *poller, uint64_t next_ns)
+{
+    struct pollfd any = {.fd = poller->epoll, .events = POLLIN};
+    struct epoll_event events[EVENTS];
+    uint64_t now = test_now_ns();
     struct timespec left = test_timespec(next_ns > now ? next_ns - now : 0);
-    polled[0] = (struct pollfd){.fd = poller->wake, .events = POLLIN};
-    poller->polling = true;
     pthread_mutex_unlock(&poller->lock);
-    if (ppoll(polled, count, next_ns == UINT64_MAX ? NULL : &left, NULL) < 0 && errno != EINTR)
+    if (ppoll(&any, 1, next_ns == UINT64_MAX ? NULL : &left, NULL) < 0 && errno != EINTR)
         fixture_fail("ppoll: %s", strerror(errno));
     pthread_mutex_lock(&poller->lock);
-    poller->polling = false;
-    if (polled[0].revents)
-        (void)!read(poller->wake, &wakes, sizeof wakes);
-    pthread_cond_broadcast(&poller->changed);
-    while (poller->visitors > 0)
-        pthread_cond_wait(&poller->changed, &poller->lock);
+    int count = epoll_wait(poller->epoll, events, EVENTS, 0);
+    for (int i = 0; i < count; i++) {
+        struct watched *watched = events[i].data.ptr;
+        watched->readable = watched->readable || events[i].events & ~(uint32_t)EPOLLOUT;
+        watched->writable = watched->writable || events[i].events & ~(uint32_t)EPOLLIN;
+    }
 }
 
 void poller_enter(struct poller *poller)
 {
-    uint64_t one = 1;
     pthread_mutex_lock(&poller->lock);
-    poller->visitors++;
-    (void)!write(poller->wake, &one, sizeof one);
-    while (poller->polling)
-        pthread_cond_wait(&poller->changed, &poller->lock);
 }
 
 void poller_leave(struct poller *poller)
 {
-    poller->visitors--;
-    pthread_cond_broadcast(&poller->changed);
+    uint64_t one = 1;
+    (void)!write(poller->wake.fd, &one, sizeof one);
     pthread_mutex_unlock(&poller->lock);
 }

@@ -2,7 +2,6 @@
 #ifndef TESTS_SUPPORT_SOCKETS_H
 #define TESTS_SUPPORT_SOCKETS_H
 
-#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,20 +24,21 @@ long socket_send_some(int fd, const void *data, size_t length);
 
 void socket_no_delay(int fd);
 
-/* Closes with an RST instead of a FIN. */
-void socket_close_with_reset(int fd);
+/* --- A fixture's thread that waits for descriptors, and whose state tests may change at any time --- */
 
-/* --- A fixture's thread that polls descriptors, and whose state tests may change at any time --- */
+/* The kernel reports only that a descriptor has become readable or writable: it is both until the kernel refuses. */
+struct watched {
+    int fd;
+    bool readable, writable;
+};
 
 struct poller {
     pthread_t thread;
-    pthread_mutex_t lock;   /* of the fixture's state; held during a turn */
-    pthread_cond_t changed; /* signals every change that a test may wait for */
+    pthread_mutex_t lock; /* of the fixture's state; held during a turn */
     void (*turn)(void *owner);
     void *owner;
-    int wake; /* eventfd */
-    unsigned visitors;
-    bool polling;
+    int epoll;
+    struct watched wake; /* an eventfd */
     bool quit;
 };
 
@@ -46,11 +46,14 @@ struct poller {
 void poller_start(struct poller *poller, void (*turn)(void *owner), void *owner);
 void poller_stop(struct poller *poller);
 
-/* For a turn. Waits for events, for next_ns (UINT64_MAX: never), or for a test. polled[0] belongs to the poller. */
-void poller_wait(struct poller *poller, struct pollfd *polled, size_t count, uint64_t next_ns);
+/* Under the lock: begins to watch a descriptor, and ends this, with an RST instead of a FIN if `reset`. */
+void poller_watch(struct poller *poller, struct watched *watched, int fd);
+void poller_close(struct poller *poller, struct watched *watched, bool reset);
 
-/* For a test: takes the lock between two turns, so that the descriptors, too, may be closed (a polled one would stay
- * open until the thread has returned from poll(2)). A turn follows. */
+/* For a turn. Waits for events, for next_ns (UINT64_MAX: never), or for a test. */
+void poller_wait(struct poller *poller, uint64_t next_ns);
+
+/* For a test: takes the lock between two turns. A turn follows. */
 void poller_enter(struct poller *poller);
 void poller_leave(struct poller *poller);
 

@@ -118,6 +118,7 @@ static const struct {
     {"SCAN", ":1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
     {"SCAN", "*2\r\n$1\r\n0\r\n:1\r\n", "SCAN: a malformed reply", REDLOCK_NO_QUORUM},
     {"SCAN", "-" LONG_ERROR LONG_ERROR LONG_ERROR "\r\n", "SCAN: " LONG_ERROR, REDLOCK_NO_QUORUM},
+    {"ZADD", "-ERR unknown command 'ZADD'\r\n", "the server has no ZADD", REDLOCK_OK},
     {"SUBSCRIBE", FAKE_LOADING, "SUBSCRIBE: LOADING Redis is loading", REDLOCK_OK},
     {"SUBSCRIBE", NULL, "SUBSCRIBE: not confirmed", REDLOCK_OK},
 };

@@ -1,4 +1,4 @@
-/* The report of an inspection on real servers: the missing rights and commands by name. */
+/* The report of an inspection on real servers: the missing rights by name. tests/command/doctor.txt has missing commands. */
 #include "real/held.h"
 #include "real/published_rights.h"
 
@@ -127,18 +127,6 @@ static const struct {
     {"+subscribe", "+ping", "+subscribe"},
 };
 
-/* The user cannot even reach the database. */
-TEST(rights, missing_select_is_named)
-{
-    if (!server_program_has(SERVER_ACL))
-        return;
-    redlock_options options = published_options(900);
-    options.database = 3;
-    begin_with(_i, published_rights_without("+select"), options);
-    real_status(face_inspect(face, RESOURCE, &result), REDLOCK_MISCONFIGURED, &result);
-    ck_assert_ptr_nonnull(strstr(result.node[0].text, "select"));
-}
-
 TEST_ROWS(rights, missing_keys_and_channels_are_named, ROWS(patterns))
 {
     if (!server_program_has(SERVER_SUBCOMMAND_ACL))
@@ -172,17 +160,6 @@ TEST_ROWS(rights, rules_are_for_all_resources_with_the_prefix, ROWS(prefixes))
     free(rule);
     ck_assert_str_eq(lacking(REDLOCK_OK), "");
     ck_assert_str_eq(lacking_for(RESOURCE "-2", REDLOCK_OK), "");
-}
-
-/* tests/command/doctor.txt has every command. */
-TEST(rights, missing_command_is_named)
-{
-    static const char *const renamed[] = {"--rename-command", "ZADD", "", NULL};
-    redlock_options options = held_options(900, 1);
-    real_cluster_of(1, (struct cluster_node_options){.arguments = renamed});
-    face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
-    real_status(face_inspect(face, RESOURCE, &result), REDLOCK_MISCONFIGURED, &result);
-    ck_assert_ptr_nonnull(strstr(result.node[0].text, "ZADD"));
 }
 
 REAL_PROGRAM("real_inspect")

@@ -1,5 +1,5 @@
-/* One lock on real servers without faults, with each way to call: the documented guarantees. */
-#include "real/clients.h"
+/* One lock on real servers, with each way to call: the documented guarantees. */
+#include "real/held.h"
 
 #include "support/fixture.h"
 #include "support/server_program.h"
@@ -7,7 +7,7 @@
 
 #include <netdb.h>
 
-enum { NODES = 5, QUORUM = 3, TTL_MS = 20000, SHORT_TTL_MS = 4000, MILLISECOND = 1000000 };
+enum { NODES = 5, QUORUM = 3, SHORT_TTL_MS = 4000 };
 
 static const char key[] = real_key("lock");
 
@@ -51,40 +51,6 @@ TEST_ROWS(lock, a_lock_is_its_token_on_every_node_and_excludes_another, FACES)
     lock = held_acquire(second, key, NULL);
     held_everywhere(second, key, lock);
     refuse(first);
-}
-
-/* --- Validity --- */
-
-/* A node's key always outlives the holder's validity by the drift allowance. 2 ms are for rounding. */
-static void assert_covered(redlock_lock *lock, uint32_t ttl_ms)
-{
-    int64_t drift = ttl_ms / 100 + 2;
-    for (size_t i = 0; i < NODES; i++) {
-        uint64_t before = test_now_ns();
-        int64_t validity = redlock_validity_ms(lock);
-        int64_t left = cluster_integer(cluster, i, "PTTL", key, NULL);
-        int64_t passed = (int64_t)((test_now_ns() - before) / MILLISECOND) + 1;
-        ck_assert_msg(left + passed + 2 >= validity + drift, "node %zu: %lld ms left, valid for %lld", i,
-                      (long long)left, (long long)validity);
-    }
-}
-
-TEST(lock, a_lock_is_valid_for_less_than_the_nodes_keep_it)
-{
-    struct face *face = real_open(_i);
-    redlock_state state;
-    redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = TTL_MS));
-    ck_assert_int_le(result.validity_ms, TTL_MS - TTL_MS / 100 - 2);
-    held_everywhere(face, key, lock);
-    assert_covered(lock, TTL_MS);
-    real_status(face_extend(face, lock, 2 * TTL_MS, &result), REDLOCK_OK, &result);
-    ck_assert_int_le(result.validity_ms, 2 * TTL_MS - TTL_MS / 50 - 2);
-    clients_await(face, "PTTL", key, TTL_MS + 1, 2 * TTL_MS); /* the slowest node, too */
-    assert_covered(lock, 2 * TTL_MS);
-    real_status(face_extend(face, lock, 1000, &result), REDLOCK_OK, &result); /* never shortens */
-    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
-    ck_assert_int_gt(redlock_validity_ms(lock), TTL_MS);
-    assert_covered(lock, 2 * TTL_MS);
 }
 
 /* --- A lock that one client passes to another by its token --- */
@@ -165,6 +131,28 @@ TEST_ROWS(places, nodes_are_reached_by_each_kind_of_address, ROWS(places))
     redlock_lock *lock = held_acquire(face, key, NULL);
     ck_assert_uint_eq(result.nodes, places[_i].nodes);
     held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
+}
+
+static size_t unreachable(struct face *face)
+{
+    face_ready(face, 0, &result);
+    return result.unreachable;
+}
+
+/* The restarted server has another run_id, but its old keys. The undo belongs to the node, not to the process. */
+TEST(places, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back)
+{
+    const struct cluster_node_options persistent[3] = {{.persistent = true}, {0}, {0}};
+    real_cluster(3, &(struct cluster_options){.nodes = persistent});
+    struct face *face = real_open(_i);
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    held_everywhere(face, key, lock);
+    cluster_kill(cluster, 0);
+    held_release(face, &lock);
+    real_until(face, unreachable(face) >= 1);
+    cluster_start(cluster, 0);
+    ck_assert(face_wait_all_ready(face));
     ck_assert(real_nothing_left(face));
 }
 

@@ -44,6 +44,7 @@ static struct quorum_waiting waiting_with(unsigned nodes)
  *   @500  500 ms since the begin       =500  it is to be woken then, =~ never
  *   W500  it is to be woken then, has nothing to do a nanosecond earlier, and is woken
  *   A500  its last attempt is then     D500  its deadline is then
+ *   S500  its client's waiters have spent their allowance until then
  *   Y     a majority can notify it     N     it cannot
  *   C     it sees the holder change    c     it does not
  */
@@ -151,6 +152,10 @@ static const struct story {
     {"many attempts behind foreign holders need no rest", 5, LOOKING,
      "r01234#1 L W20! r01234#2 T @24 t r01234#3 T @28 t r01234#4 T W33! r01234#5 T W38! r01234#6 T W43! r01234#7 T "
      "W48! r01234#8 T W53! r01234#9 T W58! r01234#1 T n012!"},
+    /* Each poll spends 8 ms, and a second may be spent in advance. */
+    {"waiter whose client has spent its allowance polls foreign holders later", 5, LOOKING,
+     "S1016 r01234#7 L W24! r01234#8 T W42! S1100 r01234#9 T =108"},
+    {"but still once a second", 5, LOOKING, "S9000 r01234#7 L W1000!"},
     {"foreign holder of a minority is looked at once a second", 5, LOOKING, "r01#7 r234 L W1000?"},
     {"nodes that have not replied do not hide a foreign holder", 5, LOOKING, "r0#7 r12 L =20"},
     {"holder of ours after a foreign one is looked at once a second", 5, LOOKING, "r01234#7 L W20! r01234 T W1020?"},
@@ -282,6 +287,9 @@ static void play(struct run *run, const char *word)
     case 'D':
         waiting->terms.deadline = moment;
         break;
+    case 'S':
+        waiting->terms.polling->spent_until = moment;
+        break;
     case 'Y':
     case 'N':
         check(run, quorum_waiting_can_be_notified(waiting) == (*word == 'Y'), word);
@@ -332,49 +340,6 @@ TEST_ROWS(waiting, waiter_follows_story, ROWS(stories))
     }
     for (const char *events = story->events; next_word(&events, word);)
         play(&run, word);
-}
-
-/* Behind holders that stay for two seconds each, all waiters of a client try often for a second of it. The replies take
- * 0.3 ms, and no node of the majority enqueues a waiter with an attempt: a look follows each. */
-TEST(waiting, waiters_of_a_client_share_an_allowance)
-{
-    enum { WAITERS = 4, SECONDS = 20, PER_SECOND = 125 };
-    struct quorum_waiting waitings[WAITERS];
-    quorum_time at[WAITERS], polled_at[WAITERS] = {0};
-    unsigned polls = 0;
-    for (unsigned i = 0; i < WAITERS; i++) {
-        waitings[i] = looking_with(1);
-        at[i] = begin;
-    }
-    for (unsigned next = 0;; next = 0) {
-        for (unsigned i = 1; i < WAITERS; i++)
-            next = at[i] < at[next] ? i : next;
-        quorum_time now = at[next];
-        if (now >= begin + SECONDS * QUORUM_SECOND)
-            break;
-        struct quorum_waiting *waiting = &waitings[next];
-        struct quorum_waiting_event event = {.type = QUORUM_WAITING_WOKEN, .now = now};
-        if (waiting->looking) {
-            event.type = QUORUM_WAITING_ENQUEUED;
-            event.remaining = QUORUM_NEVER;
-            event.holder = 1 + (now - begin) / (2 * QUORUM_SECOND);
-            quorum_waiting_step(waiting, &event);
-        }
-        event.type = waiting->looking  ? QUORUM_WAITING_LOOKED
-                     : waiting->trying ? QUORUM_WAITING_TRIED
-                                       : QUORUM_WAITING_WOKEN;
-        event.in_the_way = true;
-        struct quorum_waiting_actions done = quorum_waiting_step(waiting, &event);
-        if (done.look || done.attempt) {
-            ck_assert_uint_le(now, (polled_at[next] ? polled_at[next] : now) + QUORUM_SECOND + MS);
-            polled_at[next] = now;
-            polls++;
-        }
-        at[next] = waiting->looking || waiting->trying ? now + 3 * MS / 10 : quorum_waiting_deadline(waiting);
-        ck_assert_uint_gt(at[next], now);
-    }
-    ck_assert_uint_le(polls, PER_SECOND * (SECONDS + 1) + 2 * WAITERS);
-    ck_assert_uint_ge(polls, PER_SECOND * SECONDS / 2);
 }
 
 TEST(waiting, last_attempt_leaves_time_for_its_replies)

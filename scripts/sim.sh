@@ -7,7 +7,6 @@
 #   --operations N  how many calls of the library are simulated at least (100000)
 #   --boundary      as many again for each assumption that is broken alone, or up to eight times as many until exclusion
 #                   breaks: which promises break, and which do not
-#   --terse         a failure is not made smaller
 #   --world N       one world, by the number and the options that a failure printed
 #   --trace         prints every event in it
 #   --history FILE  appends the locks of all worlds to this file, for scripts/judge.sh

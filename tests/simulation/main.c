@@ -16,54 +16,18 @@ struct choice {
     unsigned long long operations;
     bool one_world; /* the seed is that of one world */
     bool tracing;
-    bool terse;    /* do not shrink a failure */
     bool boundary; /* also run each class beyond the assumptions */
     enum sim_beyond beyond;
     uint32_t without;
 };
 
-/* Leaves out each kind of fault that the failure does not need. */
-static void shrink(unsigned long long seed, struct choice *choice, struct sim_violation *violation)
+static void report_failure(unsigned long long seed, const struct choice *choice, const struct sim_violation *violation)
 {
-    sim_history = -1;
-    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
-        struct sim_config config;
-        struct sim_totals unused = {0};
-        sim_config_draw(&config, seed, choice->beyond, choice->without | 1u << fault);
-        struct sim_violation tried = sim_run(seed, &config, false, &unused);
-        if (tried.invariant != violation->invariant)
-            continue;
-        choice->without |= 1u << fault;
-        *violation = tried;
-    }
-}
-
-static void print_replay(unsigned long long seed, const struct choice *choice)
-{
-    printf("again: scripts/sim.sh --world %llu --trace", seed);
-    if (choice->beyond)
-        printf(" --beyond %s", sim_beyond_names[choice->beyond]);
-    const char *between = " --without ";
-    for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
-        if (choice->without & 1u << fault) {
-            printf("%s%s", between, sim_fault_names[fault]);
-            between = ",";
-        }
-    putchar('\n');
-}
-
-static void report_failure(unsigned long long seed, const struct choice *given, struct sim_violation violation)
-{
-    struct choice choice = *given;
     printf("\nBROKEN: %s, in world %llu after %llu operations, at %.6f s:\n  %s\n",
-           sim_invariant_names[violation.invariant], seed, violation.operations,
-           (double)(violation.at - QUORUM_SECOND) / 1e9, violation.text);
-    fflush(stdout);
-    if (!choice.one_world && !choice.terse) {
-        shrink(seed, &choice, &violation);
-        printf("shortest found: %llu operations:\n  %s\n", violation.operations, violation.text);
-        print_replay(seed, &choice);
-    }
+           sim_invariant_names[violation->invariant], seed, violation->operations,
+           (double)(violation->at - QUORUM_SECOND) / 1e9, violation->text);
+    printf("again: scripts/sim.sh --world %llu --trace%s%s\n", seed, choice->beyond ? " --beyond " : "",
+           choice->beyond ? sim_beyond_names[choice->beyond] : "");
 }
 
 /* ---------------------------------------------------------------------------------------------------------- reports */
@@ -81,7 +45,7 @@ static void print_summary(const struct choice *choice, const struct sim_totals *
 static bool has_met_all(const struct choice *choice, const struct sim_totals *totals)
 {
     bool met = true;
-    if (choice->one_world || choice->terse || choice->beyond || choice->without || totals->operations < ALL_MET)
+    if (choice->one_world || choice->beyond || choice->without || totals->operations < ALL_MET)
         return true;
     for (unsigned i = 0; i < SIM_SITUATIONS; i++) {
         if (!totals->met[i])
@@ -145,7 +109,7 @@ static bool run_worlds(const struct choice *choice, struct sim_totals *totals)
             continue;
         struct sim_violation violation = sim_run(seed, &config, choice->tracing, totals);
         if (violation.invariant) {
-            report_failure(seed, choice, violation);
+            report_failure(seed, choice, &violation);
             return false;
         }
         if (choice->one_world)
@@ -227,9 +191,6 @@ static void read_option(struct choice *choice, int option)
     case 't':
         choice->tracing = true;
         return;
-    case 'T':
-        choice->terse = true;
-        return;
     case 'B':
         choice->boundary = true;
         return;
@@ -260,13 +221,17 @@ static void read_option(struct choice *choice, int option)
 
 static void read_arguments(struct choice *choice, int count, char **arguments)
 {
-    static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},     {"operations", required_argument, NULL, 'o'},
-        {"world", required_argument, NULL, 'w'},    {"trace", no_argument, NULL, 't'},
-        {"beyond", required_argument, NULL, 'b'},   {"boundary", no_argument, NULL, 'B'},
-        {"without", required_argument, NULL, 'x'},  {"terse", no_argument, NULL, 'T'},
-        {"history", required_argument, NULL, 'H'},  {"commands", required_argument, NULL, 'C'},
-        {"identity", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
+                                            {"operations", required_argument, NULL, 'o'},
+                                            {"world", required_argument, NULL, 'w'},
+                                            {"trace", no_argument, NULL, 't'},
+                                            {"beyond", required_argument, NULL, 'b'},
+                                            {"boundary", no_argument, NULL, 'B'},
+                                            {"without", required_argument, NULL, 'x'},
+                                            {"history", required_argument, NULL, 'H'},
+                                            {"commands", required_argument, NULL, 'C'},
+                                            {"identity", required_argument, NULL, 'I'},
+                                            {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;)
         read_option(choice, option);
 }

@@ -204,36 +204,27 @@ TEST(auth, credentials_callback_is_called_at_each_connect)
     scene_lock_and_release("stock");
 }
 
-#define TURNED_AWAY(error)                                                                                             \
-    {                                                                                                                  \
-        .command = FAKE_ACCEPT, .reply = (error), .ending = FAKE_SHUTDOWN                                              \
-    }
-#define REFUSED(name, error)                                                                                           \
-    {                                                                                                                  \
-        .command = (name), .skip = true, .reply = (error)                                                              \
-    }
-
 /* What the server requires, the options, what the server does, and the text of the result. One server has the setting
  * rename-command AUTH "", and quotes the password. Others refuse the connection at accept, or while they are busy, or are
  * behind a proxy that knows no SELECT. */
 static const struct {
     const char *server_user, *server_password, *user, *password;
     uint32_t database;
-    struct fake_rule rule;
+    const char *command, *reply;
     int status;
     const char *words;
 } mistakes[] = {
-    {NULL, SCENE_SECRET, NULL, NULL, 0, {0}, REDLOCK_MISCONFIGURED, "NOAUTH"},
-    {"lock", "another", "lock", SCENE_SECRET, 0, {0}, REDLOCK_MISCONFIGURED, "WRONGPASS"},
-    {NULL, NULL, "lock", SCENE_SECRET, 0,
-     REFUSED("AUTH", "-ERR unknown command `AUTH`, with args beginning with: `lock`, `" SCENE_SECRET "`, \r\n"),
-     REDLOCK_MISCONFIGURED, "unknown command `AUTH`"},
-    {NULL, SCENE_SECRET, NULL, SCENE_SECRET, 0, TURNED_AWAY(FAKE_MAXCLIENTS), REDLOCK_NO_QUORUM,
+    {NULL, SCENE_SECRET, NULL, NULL, 0, NULL, NULL, REDLOCK_MISCONFIGURED, "NOAUTH"},
+    {"lock", "another", "lock", SCENE_SECRET, 0, NULL, NULL, REDLOCK_MISCONFIGURED, "WRONGPASS"},
+    {NULL, NULL, "lock", SCENE_SECRET, 0, "AUTH",
+     "-ERR unknown command `AUTH`, with args beginning with: `lock`, `" SCENE_SECRET "`, \r\n", REDLOCK_MISCONFIGURED,
+     "unknown command `AUTH`"},
+    {NULL, SCENE_SECRET, NULL, SCENE_SECRET, 0, FAKE_ACCEPT, FAKE_MAXCLIENTS, REDLOCK_NO_QUORUM,
      "max number of clients"},
-    {NULL, SCENE_SECRET, NULL, SCENE_SECRET, 0, TURNED_AWAY(FAKE_DENIED), REDLOCK_MISCONFIGURED, "protected mode"},
-    {NULL, NULL, NULL, NULL, 3, REFUSED("SELECT", FAKE_BUSY), REDLOCK_NO_QUORUM, "BUSY"},
-    {NULL, NULL, NULL, NULL, 0, REFUSED("INFO", FAKE_BUSY), REDLOCK_NO_QUORUM, "BUSY"},
-    {NULL, NULL, NULL, NULL, 3, REFUSED("SELECT", "-ERR unsupported\r\n"), REDLOCK_MISCONFIGURED,
+    {NULL, SCENE_SECRET, NULL, SCENE_SECRET, 0, FAKE_ACCEPT, FAKE_DENIED, REDLOCK_MISCONFIGURED, "protected mode"},
+    {NULL, NULL, NULL, NULL, 3, "SELECT", FAKE_BUSY, REDLOCK_NO_QUORUM, "BUSY"},
+    {NULL, NULL, NULL, NULL, 0, "INFO", FAKE_BUSY, REDLOCK_NO_QUORUM, "BUSY"},
+    {NULL, NULL, NULL, NULL, 3, "SELECT", "-ERR unsupported\r\n", REDLOCK_MISCONFIGURED,
      "no SELECT; use database 0: ERR unsupported"},
 };
 
@@ -242,12 +233,16 @@ static const struct {
 TEST_ROWS(auth, node_that_refuses_the_handshake_is_named_shows_no_password_and_is_tried_again, ROWS(mistakes))
 {
     bool misconfigured = mistakes[_i].status == REDLOCK_MISCONFIGURED;
+    bool at_accept = mistakes[_i].command && strcmp(mistakes[_i].command, FAKE_ACCEPT) == 0;
     scene.options.user = mistakes[_i].user;
     scene.options.password = mistakes[_i].password;
     scene.options.database = mistakes[_i].database;
     fake_server_set_password(scene.node[0], mistakes[_i].server_user, mistakes[_i].server_password);
-    if (mistakes[_i].rule.command)
-        fake_server_add_rule(scene.node[0], &mistakes[_i].rule);
+    if (mistakes[_i].command)
+        fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = mistakes[_i].command,
+                                                                .skip = true,
+                                                                .reply = mistakes[_i].reply,
+                                                                .ending = at_accept ? FAKE_SHUTDOWN : FAKE_GO_ON});
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.wait_ms = misconfigured ? REDLOCK_FOREVER : 0)),
                      mistakes[_i].status);

@@ -170,7 +170,7 @@ TEST_ROWS(in_turn, key_without_permission_keeps_no_other_lock_apart, ROWS(refusa
     ck_assert_uint_lt(scene_count(4, SENT_EXTEND), sent + LOCKS / 2); /* a busy machine sends more, of fewer locks */
 }
 
-enum { BACKLOGS = 3 };
+enum { BACKLOGS = 2 };
 
 /* As if the first nodes replied in every turn, to requests from before the renewal. */
 static bool keep_replying(void)
@@ -180,18 +180,9 @@ static bool keep_replying(void)
     return true;
 }
 
-static void seven_nodes(void)
-{
-    scene_begin(7);
-    scene.options.ttl_ms = TTL_MS;
-    scene.options.node_timeout_ms = PATIENCE_MS;
-}
-
-SCENE_CASE(backlog, seven_nodes);
-
 /* As long as a node keeps replying, its timeout does not pass: without a limit, the first node would hold up the
  * renewal until the locks have ended. The timers fire as if half of the validity had passed. */
-TEST(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
+TEST(in_turn, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
 {
     hold_many();
     scene_hold_replies(0, BACKLOGS, "EVALSHA");

@@ -22,7 +22,7 @@
 #include "support/raw_client.h"
 #include "support/test.h"
 
-enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 100 };
+enum { SCENE_NODES = 5, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 100 };
 
 /* A password that must not appear in a log line or an error. */
 #define SCENE_SECRET TEST_SECRET

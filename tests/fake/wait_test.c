@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "src/client/client.h"
+#include "src/core/wakeup.h"
 #include "src/lock/queue_table.h"
 #include "src/node/script.h"
 
@@ -374,6 +375,22 @@ TEST(ends, a_cancellation_that_is_reset_at_once_ends_the_wait)
     start();
     redlock_cancel(scene.cancellation);
     redlock_cancellation_reset(scene.cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+}
+
+/* With many operations that would take long. */
+TEST(ends, a_wake_up_that_is_no_cancellation_looks_at_no_operation)
+{
+    scene_attach();
+    options.cancellation = scene_cancellation();
+    hold_majority();
+    start();
+    atomic_fetch_add(&scene.cancellation->changes, 1); /* half of redlock_cancel() */
+    rl_wakeup_signal(scene.client->core.wakeup);
+    scene_turn();
+    scene_turn();
+    ck_assert_uint_eq(answer.callbacks, 0);
+    redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
 }
 

@@ -19,8 +19,6 @@ static void begin_life(bool lasts, size_t k)
 
 static void assert_no_leak(size_t k)
 {
-    if (test_allocator_live(allocator) > 0)
-        test_allocator_list(allocator, stderr);
     ck_assert_msg(test_allocator_live(allocator) == 0, "allocation %zu failed, and memory leaked", k);
     test_allocator_free(allocator);
 }

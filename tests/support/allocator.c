@@ -10,16 +10,13 @@
 
 /* Precedes each block. Its size keeps the block aligned for any type. */
 struct header {
-    _Alignas(max_align_t) struct header *next;
-    struct header *previous;
-    struct test_allocator *allocator;
+    _Alignas(max_align_t) struct test_allocator *allocator;
     size_t size;
     size_t number; /* of the allocation */
 };
 
 struct test_allocator {
     pthread_mutex_t lock;
-    struct header live; /* head of a ring */
     size_t live_count;
     size_t live_bytes;
     size_t allocations;
@@ -37,7 +34,6 @@ struct test_allocator *test_allocator_new(void)
 {
     struct test_allocator *allocator = fixture_allocate(sizeof *allocator);
     pthread_mutex_init(&allocator->lock, NULL);
-    allocator->live.next = allocator->live.previous = &allocator->live;
     fixture_register(allocator, free_object);
     return allocator;
 }
@@ -63,12 +59,7 @@ static void *allocate(struct test_allocator *allocator, size_t size)
     struct header *header = size < SIZE_MAX - sizeof *header ? malloc(sizeof *header + size) : NULL;
     if (!header)
         fixture_fail("out of memory for %zu bytes", size);
-    *header = (struct header){.next = &allocator->live,
-                              .previous = allocator->live.previous,
-                              .allocator = allocator,
-                              .size = size,
-                              .number = allocator->allocations};
-    header->previous->next = header->next->previous = header;
+    *header = (struct header){.allocator = allocator, .size = size, .number = allocator->allocations};
     allocator->live_count++;
     allocator->live_bytes += size;
     return memset(header + 1, 0xA5, size);
@@ -76,8 +67,6 @@ static void *allocate(struct test_allocator *allocator, size_t size)
 
 static void release(struct test_allocator *allocator, struct header *header)
 {
-    header->previous->next = header->next;
-    header->next->previous = header->previous;
     header->allocator = NULL;
     allocator->live_count--;
     allocator->live_bytes -= header->size;
@@ -122,8 +111,6 @@ void test_release(void *block, void *user)
 void test_allocator_free(struct test_allocator *allocator)
 {
     fixture_unregister(allocator);
-    while (allocator->live_count > 0)
-        release(allocator, allocator->live.next);
     pthread_mutex_destroy(&allocator->lock);
     free(allocator);
 }
@@ -167,12 +154,4 @@ size_t test_allocator_live(struct test_allocator *allocator)
 size_t test_allocator_live_bytes(struct test_allocator *allocator)
 {
     return locked(allocator, &allocator->live_bytes);
-}
-
-void test_allocator_list(struct test_allocator *allocator, FILE *out)
-{
-    pthread_mutex_lock(&allocator->lock);
-    for (struct header *header = allocator->live.next; header != &allocator->live; header = header->next)
-        fprintf(out, "allocation %zu: %zu bytes not freed\n", header->number, header->size);
-    pthread_mutex_unlock(&allocator->lock);
 }

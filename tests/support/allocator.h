@@ -18,7 +18,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #define TEST_SECRET "s3cret-word"
 
@@ -26,7 +25,6 @@ struct test_allocator;
 
 /* Registers itself for fixtures_end(). */
 struct test_allocator *test_allocator_new(void);
-/* Also frees the blocks that are still live. */
 void test_allocator_free(struct test_allocator *allocator);
 
 void *test_allocate(size_t size, void *allocator);
@@ -42,8 +40,5 @@ size_t test_allocator_failures(struct test_allocator *allocator);
 
 size_t test_allocator_live(struct test_allocator *allocator); /* blocks not freed */
 size_t test_allocator_live_bytes(struct test_allocator *allocator);
-
-/* Prints one line per live block: the ordinal of its allocation (for fail_at and a breakpoint) and its size. */
-void test_allocator_list(struct test_allocator *allocator, FILE *out);
 
 #endif

@@ -34,26 +34,16 @@ struct timespec test_timespec(uint64_t ns)
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-static bool wait_with_pauses(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms, int longest_ms)
+bool wait_until(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms)
 {
     uint64_t began = test_now_ns(), deadline = test_deadline_ns(timeout_ms);
     while (!predicate(arg)) {
         if (test_ms_left(deadline) == 0)
             return predicate(arg);
         int pause_ms = 1 + (int)((test_now_ns() - began) / 50000000);
-        poll(NULL, 0, pause_ms < longest_ms ? pause_ms : longest_ms);
+        poll(NULL, 0, pause_ms < 20 ? pause_ms : 20);
     }
     return true;
-}
-
-bool wait_until(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms)
-{
-    return wait_with_pauses(predicate, arg, timeout_ms, 20);
-}
-
-bool wait_closely(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms)
-{
-    return wait_with_pauses(predicate, arg, timeout_ms, 1);
 }
 
 /* --- How late the machine is, for tests of punctuality --- */

@@ -19,10 +19,8 @@ int test_ms_left(uint64_t deadline_ns);
 struct timespec test_timespec(uint64_t ns);
 
 /* Calls the predicate until it returns true or the time is over, at first every millisecond, later with pauses of a fiftieth
- * of the time so far, up to 20 ms. Returns its last result. Use it for state without notification; a fixture's own wait
- * function wakes at once. wait_closely() calls it every millisecond, for a predicate that measures. */
+ * of the time so far, up to 20 ms. Returns its last result. */
 bool wait_until(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms);
-bool wait_closely(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms);
 
 /* --- How late the machine is, for tests of punctuality --- */
 

@@ -1,4 +1,4 @@
-/* Complete files; the open descriptors, threads and memory of this process. */
+/* Complete files; the open descriptors and memory of this process. */
 #ifndef TESTS_SUPPORT_FILE_H
 #define TESTS_SUPPORT_FILE_H
 
@@ -16,9 +16,6 @@ void file_write(const char *path, const void *data, size_t length);
 
 /* Number of open descriptors of this process. */
 size_t file_open_descriptors(void);
-
-/* Number of threads of this process. */
-size_t file_threads(void);
 
 /* Resident memory of this process. 0 with a sanitizer, which keeps freed memory in quarantine. */
 size_t file_resident_bytes(void);

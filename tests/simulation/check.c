@@ -184,18 +184,34 @@ void sim_check_kept(const struct sim_operation *operation)
                       time_until(process, operation->least));
 }
 
+/* False if the entry was overwritten: too many tokens since. */
+static bool is_author(const struct sim_author *author, struct resp_argument token)
+{
+    return memcmp(author->token, token.data, sizeof author->token) == 0;
+}
+
+/* The token's entry, or a free one, or that of another token if there is none nearby. */
 static struct sim_author *author_of(struct resp_argument token)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < token.length && token.data[i] != '/'; i++) /* the digits */
         hash = (hash ^ (unsigned char)token.data[i]) * UINT64_C(1099511628211);
-    return &sim_world->authors[(hash ^ hash >> 32) % SIM_AUTHORS];
+    size_t first = (hash ^ hash >> 32) % SIM_AUTHORS;
+    for (size_t i = first; i < first + SIM_AUTHORS_NEAR; i++) {
+        struct sim_author *author = &sim_world->authors[i % SIM_AUTHORS];
+        if (!author->token[0] || is_author(author, token))
+            return author;
+    }
+    return &sim_world->authors[first];
 }
 
-/* False if the entry was overwritten: too many tokens since. */
-static bool is_author(const struct sim_author *author, struct resp_argument token)
+static struct sim_author *note_author(const struct sim_process *process, unsigned life, struct resp_argument token)
 {
-    return memcmp(author->token, token.data, sizeof author->token) == 0;
+    struct sim_author *author = author_of(token);
+    if (!is_author(author, token))
+        *author = (struct sim_author){.process = process->index, .life = life, .since = sim_world->now};
+    memcpy(author->token, token.data, sizeof author->token);
+    return author;
 }
 
 /* After nodes have lost keys, the order of the tokens depends on the clients' wall clocks. */
@@ -210,9 +226,9 @@ static void record_fence(const struct sim_slot *slot)
 {
     const struct sim_holding *holding = &slot->holding;
     struct resp_argument token = resp_argument_of(rl_lease_token_text(holding->lock->lease));
-    struct sim_author *author = author_of(token);
-    bool known = !is_author(author, token) || author->granted;
-    author->granted = author->granted || !known;
+    struct sim_author *author = note_author(slot->process, slot->process->life, token);
+    bool known = author->granted;
+    author->granted = true;
     sim_world->totals->met[SIM_MET_FENCE] += holding->fence && !holding->shared && !known;
     if (!known && (holding->shared ? !sim_world->forgotten : holding->fence && !rests_on_clocks()))
         record_number(slot, HISTORY_FENCE, sim_world->now + slot->process->lag, (int64_t)holding->fence);
@@ -408,13 +424,10 @@ void sim_check_answer(struct sim_operation *operation)
 
 /* ------------------------------------------------------------------------------------------------ G5 leaves nothing */
 
-/* Records which client set a token, for the keys that remain at the end. */
+/* For the keys that remain at the end. The token of a lock that was handed over is noted when its client has the lock. */
 void sim_check_note_author(const struct sim_link *link, struct resp_argument token)
 {
-    struct sim_author *author = author_of(token);
-    if (!is_author(author, token))
-        *author = (struct sim_author){.process = link->process->index, .life = link->life, .since = sim_world->now};
-    memcpy(author->token, token.data, sizeof author->token);
+    note_author(link->process, link->life, token);
 }
 
 static bool has_token(struct sim_node *node, struct resp_argument token)

@@ -324,7 +324,8 @@ struct sim_config {
 bool sim_config_is_short(const struct sim_config *config, unsigned process);
 
 /* The client that set a token. */
-#define SIM_AUTHORS 8192
+#define SIM_AUTHORS      8192
+#define SIM_AUTHORS_NEAR 16
 struct sim_author {
     char token[12]; /* its first bytes */
     unsigned process;

@@ -90,19 +90,4 @@ TEST(held_by, the_remaining_time_is_that_of_the_holder_shown)
     ck_assert_int_le(result.remaining_ms, 3600 * 1000);
 }
 
-TEST(held_by, a_copy_names_the_same_holder)
-{
-    struct rl_held_by *copy = NULL;
-    rl_held_by_copy(&core, &copy, NULL);
-    ck_assert_ptr_null(copy);
-    for (int again = 0; again < 2; again++) {
-        const char *names[] = {"a", "b"};
-        rl_held_by_note(&core, &held_by, 0, token_of(names[again]), NULL, 0);
-        rl_held_by_copy(&core, &copy, held_by);
-        rl_held_by_fill(copy, &result);
-        ck_assert_str_eq(result.holder.token, names[again]);
-    }
-    rl_free(&core.allocator, copy);
-}
-
 TEST_PROGRAM("holder named by the nodes")

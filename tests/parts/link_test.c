@@ -138,23 +138,6 @@ static void flush_until(unsigned expected)
 
 TEST_CASE(flush, setup, teardown);
 
-TEST(flush, links_are_flushed_once_each_in_their_order_and_not_before)
-{
-    static const unsigned order[] = {2, 0, 2, 1, 0};
-    for (unsigned i = 0; i < 5; i++)
-        say(order[i], "word");
-    ck_assert_ptr_eq(writes.first, &links[2]);
-    ck_assert_ptr_eq(writes.first->next, &links[0]);
-    ck_assert_ptr_eq(writes.last, &links[1]);
-    for (unsigned i = 0; i < 5; i++)
-        turn();
-    ck_assert_uint_eq(fake_server_count(server, "PING"), 0);
-    flush_until(5);
-    ck_assert_ptr_null(writes.first);
-    for (unsigned i = 0; i < LINKS; i++)
-        ck_assert(!ev_is_active(&links[i].writable));
-}
-
 TEST(flush, bytes_leave_in_order_as_they_are_released)
 {
     size_t size[3];
@@ -280,7 +263,6 @@ TEST_ROWS(flush, long_string_is_read_as_well, 3)
     ck_assert_uint_eq(last.len, 254 + (unsigned)_i);
 }
 
-/* An idle client keeps hiredis' buffer for no part of a reply whose other part has arrived as well. */
 /* The rest of it never comes. */
 TEST(flush, beginning_of_a_reply_that_is_too_long_ends_the_link)
 {
@@ -293,18 +275,6 @@ TEST(flush, beginning_of_a_reply_that_is_too_long_ends_the_link)
     rl_links_flush(&writes);
     until(ended == 1);
     ck_assert_uint_eq(replies, 0);
-}
-
-TEST(flush, link_that_rests_reads_a_long_reply_in_one_turn)
-{
-    char bytes[5000], peeked[sizeof bytes];
-    size_t size = (size_t)sprintf(bytes, "$%d\r\n%04000d\r\n", 4000, 1);
-    say_answered(bytes);
-    rl_links_flush(&writes);
-    while (recv(links[0].context->c.fd, peeked, size, MSG_PEEK | MSG_WAITALL) < (ssize_t)size)
-        poll(&(struct pollfd){.fd = links[0].context->c.fd, .events = POLLIN}, 1, SOON_MS);
-    turn();
-    ck_assert_uint_eq(last.len, 4000);
 }
 
 /* recv(2) would consume the error of a connection that is refused. */

@@ -116,23 +116,6 @@ TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, NOT_C
     sigaction(SIGUSR2, &before, NULL);
 }
 
-TEST(blocking, reset_cancellation_serves_again)
-{
-    scene_connect();
-    options.cancellation = scene_cancellation();
-    options.wait_ms = 20;
-    scene_hold_on(0, 2, "stock");
-    ck_assert_status(acquire("stock"), REDLOCK_TIMED_OUT);
-    ck_assert_ptr_null(lock);
-    for (unsigned i = 0; i < 2; i++)
-        redlock_cancel(scene.cancellation);
-    ck_assert_status(acquire("stock"), REDLOCK_CANCELLED);
-    for (unsigned i = 0; i < 2; i++)
-        redlock_cancellation_reset(scene.cancellation);
-    ck_assert_status(acquire("stock"), REDLOCK_TIMED_OUT);
-    redlock_cancellation_reset(NULL);
-}
-
 static void *close_from_here(void *status)
 {
     *(int *)status = redlock_close(&scene.client, NULL, &close_result);

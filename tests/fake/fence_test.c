@@ -107,7 +107,8 @@ TEST(raise, a_raise_that_takes_too_long_is_too_slow)
 TEST(raise, lock_is_given_up_when_our_clock_stops_during_the_raise)
 {
     scene_attach();
-    scene_know_clocks();
+    for (unsigned i = 0; i < NODES; i++)
+        scene_until(scene.client->nodes->clock_watch->node[i].known);
     rule[2] = fake_server_add_rule(scene.node[2], &rules[REFUSES]);
     for (unsigned i = 3; i < NODES; i++)
         rule[i] = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .hold = true});

@@ -246,16 +246,6 @@ static const struct {
     {"*200", "\r\n$10000\r\n", 199, 10000, TOO_LONG},
 };
 
-static void acquire_from_node_that_replies(struct bytes *reply)
-{
-    scene_attach();
-    fake_server_add_rule(
-        scene.node[0],
-        &(struct fake_rule){.command = "SET", .count = 1, .reply = reply->data, .reply_length = reply->length});
-    bytes_free(reply);
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
-}
-
 /* The client closes the connection when an unfinished reply exceeds a limit. It does not wait for the timeout. */
 TEST_ROWS(one_link, an_oversized_reply_breaks_the_link, ROWS(oversized))
 {
@@ -266,22 +256,15 @@ TEST_ROWS(one_link, an_oversized_reply_breaks_the_link, ROWS(oversized))
         if (oversized[_i].filling)
             bytes_print(&reply, "%0*d", oversized[_i].filling, 0);
     }
-    acquire_from_node_that_replies(&reply);
+    scene_attach();
+    fake_server_add_rule(
+        scene.node[0],
+        &(struct fake_rule){.command = "SET", .count = 1, .reply = reply.data, .reply_length = reply.length});
+    bytes_free(&reply);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 1);
     ck_assert_has(answer.result.node[0].text, oversized[_i].text);
     assert_new_links(1);
-}
-
-/* Since Redis 7.0 it would name a holder. */
-TEST(one_link, long_reply_is_a_malformed_reply)
-{
-    fake_server_set_info(scene.node[0], "redis_version", "6.2.14");
-    struct bytes reply = {0};
-    bytes_print(&reply, "$500000\r\n%0500000d\r\n", 0);
-    acquire_from_node_that_replies(&reply);
-    ck_assert_uint_eq(answer.result.refused, 1);
-    assert_whole_again();
-    ck_assert_uint_eq(fake_server_accepted(scene.node[0]), 1);
 }
 
 TEST_PROGRAM("links")

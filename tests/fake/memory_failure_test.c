@@ -172,74 +172,54 @@ static const redlock_acquire_options *const locks_by[] = {
     SCENE_WITH(.wait_ms = 0), SCENE_WITH(.shared = 1), SCENE_WITH(.permits = 3, .permits_wanted = 2),
     SCENE_WITH(.fence = 1, .event = scene_note_event, .event_arg = &events)};
 
-static void hold(const char *name)
-{
-    for (unsigned i = 0; i < scene.nodes; i++)
-        fake_server_set_key(scene.node[i], name, SCENE_OTHER, 60000);
-}
-
-static void let_go(const char *name)
+static void delete_key(const char *name)
 {
     for (unsigned i = 0; i < scene.nodes; i++)
         fake_server_delete_key(scene.node[i], name);
 }
 
-static void is_waited_for_in_vain(const char *name)
-{
-    hold(name);
-    ck_assert_status(scene_acquire(&answer, name, REDLOCK_WAIT_MS(15)), REDLOCK_TIMED_OUT);
-    let_go(name);
-}
-
-static void is_cancelled(const char *name)
+static void wait_in_vain_for(const char *name)
 {
     redlock_cancellation *cancellation;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_set_key(scene.node[i], name, SCENE_OTHER, 60000);
+    ck_assert_status(scene_acquire(&answer, name, REDLOCK_WAIT_MS(15)), REDLOCK_TIMED_OUT);
     ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
-    hold(name);
     scene_start_acquire(&answer, name, SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = cancellation));
     scene_turn();
     redlock_cancel(cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     redlock_cancellation_destroy(&cancellation);
-    let_go(name);
+    delete_key(name);
 }
 
-static void is_lost(const char *name)
+static void lose(const char *name)
 {
-    ck_assert_status(scene_acquire(&answer, name, SCENE_WITH(.event = scene_note_event, .event_arg = &events)),
-                     REDLOCK_OK);
-    redlock_lock *lock = answer.lock;
     int descriptor;
+    redlock_lock *lock = scene_lock(name);
     ck_assert_status(redlock_lost_descriptor(lock, &descriptor), REDLOCK_OK);
     for (unsigned i = 0; i < scene.nodes; i++)
         scene_until(scene_has_key(i, name));
-    let_go(name);
+    delete_key(name);
     ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 0)), REDLOCK_LOST);
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_LOST);
 }
 
-static void is_asked_about(const char *name)
-{
-    call_begin();
-    call.resource = name;
-    run(CALL_QUERY, REDLOCK_OK);
-    run(CALL_INSPECT, REDLOCK_OK);
-    run(CALL_RELEASE_TOKEN, REDLOCK_LOST);
-    run(CALL_ADOPT, REDLOCK_LOST);
-}
-
-/* What else is done with it. */
-static void (*const works[])(const char *) = {is_waited_for_in_vain, is_cancelled, is_lost, is_asked_about};
-
-static void use_names(int row, unsigned first, unsigned end)
+static void use_names(unsigned first, unsigned end)
 {
     for (unsigned i = first; i < end; i++) {
-        if (row >= (int)ROWS(locks_by)) {
-            works[row - (int)ROWS(locks_by)](scene_name(i));
-            continue;
+        for (unsigned k = 0; k < ROWS(locks_by); k++) {
+            ck_assert_status(scene_acquire(&answer, scene_name(i), locks_by[k]), REDLOCK_OK);
+            ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
         }
-        ck_assert_status(scene_acquire(&answer, scene_name(i), locks_by[row]), REDLOCK_OK);
-        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+        wait_in_vain_for(scene_name(i));
+        lose(scene_name(i));
+        call_begin();
+        call.resource = scene_name(i);
+        run(CALL_QUERY, REDLOCK_OK);
+        run(CALL_INSPECT, REDLOCK_OK);
+        run(CALL_RELEASE_TOKEN, REDLOCK_LOST);
+        run(CALL_ADOPT, REDLOCK_LOST);
     }
 }
 
@@ -248,16 +228,15 @@ TEST_CASE_WITHIN(live_client, scene_three_nodes, scene_end, SCENE_TIMEOUT_S);
 /* A client that lives for months meets any number of names. It keeps as much after many of each as after a few. What it
  * keeps for reuse grows with what was in flight at once, hence with how late this thread runs, but not by a block for
  * each name. */
-TEST_ROWS(live_client, memory_and_descriptors_do_not_grow_with_the_names_that_a_client_has_seen,
-          ROWS(locks_by) + ROWS(works))
+TEST(live_client, memory_and_descriptors_do_not_grow_with_the_names_that_a_client_has_seen)
 {
     begin_life(false, 0);
     scene.options.renewal_percent = 0;
     scene_attach();
-    use_names(_i, 0, SEEN);
+    use_names(0, SEEN);
     scene_idle(50);
     size_t blocks = test_allocator_live(allocator), descriptors = file_open_descriptors();
-    use_names(_i, SEEN, NAMES);
+    use_names(SEEN, NAMES);
     scene_until_or(test_allocator_live(allocator) < blocks + (NAMES - SEEN) / 2, "%zu blocks, then %zu", blocks,
                    test_allocator_live(allocator));
     scene_until_or(file_open_descriptors() <= descriptors, "%zu descriptors, then %zu", descriptors,

@@ -220,17 +220,6 @@ static void in_child_with_a_client_of_its_own(void)
     check_in_child(redlock_close(&scene.client, NULL, NULL) == REDLOCK_OK);
 }
 
-/* It keeps the loop, as after ev_loop_fork(3), and closes the client later. */
-static void in_child_on_the_loop(void)
-{
-    unsigned completed = scene.completed;
-    ev_loop_fork(scene.loop);
-    for (unsigned i = 0; i < 10; i++)
-        ev_run(scene.loop, EVRUN_NOWAIT);
-    check_in_child(scene.completed == completed);
-    in_child();
-}
-
 /* A fork copies another thread's work half done. So in the child the client's thread must have been asleep. */
 static void run_in_child(void (*child)(void))
 {
@@ -293,7 +282,6 @@ static const struct {
     {false, RESTS, in_child},
     {false, STARTS, in_child},
     {false, WRITES, in_child},
-    {false, WRITES, in_child_on_the_loop},
     {false, RESTS, in_child_with_a_client_of_its_own},
     {true, RESTS, in_child},
     {true, STARTS, in_child},

@@ -176,7 +176,12 @@ TEST(three_nodes, acquire_does_not_wait_for_nodes_that_do_not_come_back)
     scene_attach();
     fill_windows();
     scene_start_acquire(&late, "late", NULL);
-    scene_lose(0, 3);
+    scene_add_rule(0, 3, &(struct fake_rule){.silent = true}); /* no handshake of the next connections is complete */
+    for (unsigned i = 0; i < 3; i++) {
+        scene.client->nodes->node[i].attempts.ready_since -= QUORUM_SECOND; /* the next one follows at once */
+        fake_server_drop(scene.node[i], FAKE_CLOSE);
+    }
+    scene_until(scene_ready_nodes() == 0);
     ck_assert_status(scene_wait(&late), REDLOCK_NO_QUORUM);
     scene_calm(0, 3);
     for (unsigned i = 0; i < 3; i++) /* the replies to these handshakes never come */
@@ -323,7 +328,8 @@ TEST(three_nodes, node_that_is_healed_behind_a_late_acquire_gets_the_release)
     renew(lock);
     ck_assert_uint_eq(received_by_last(lock), 1);
     fake_server_clear_rules(scene.node[2]);
-    scene_add_rule(2, 3, &(struct fake_rule){.command = "SET", .argument = OURS, .skip = true, .reply = "$5\r\nother\r\n"});
+    scene_add_rule(2, 3,
+                   &(struct fake_rule){.command = "SET", .argument = OURS, .skip = true, .reply = "$5\r\nother\r\n"});
     fake_server_release(scene.node[2]);
     scene_until(scene_statistics().healed == 1);
     scene_assert_key(2, 3, OURS, true);

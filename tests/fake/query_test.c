@@ -1,5 +1,5 @@
 /* The nodes' replies to a query, and the state computed from them; and their refusals of a scan or an inspection. */
-#include "fake/scene.h"
+#include "fake/calls.h"
 
 static struct answer answer;
 
@@ -12,12 +12,6 @@ static void five_nodes(void)
 static int query(const char *resource)
 {
     return scene_wait(scene_start_query(&answer, resource));
-}
-
-/* Another holder's key. */
-static void show(unsigned node, const char *value, int64_t ttl_ms)
-{
-    fake_server_set_key(scene.node[node], "stock", value, ttl_ms);
 }
 
 /* The next query gets this reply. */
@@ -55,7 +49,7 @@ TEST_ROWS(states, keys_on_the_nodes_make_the_state, ROWS(states))
     const redlock_state *state = &answer.state;
     bool passes = states[_i].remaining_ms > 0 && states[_i].remaining_ms != REDLOCK_STATE_NO_EXPIRY;
     for (unsigned i = 0; i < 5 && states[_i].values[i]; i++)
-        show(i, states[_i].values[i], states[_i].ttl_ms[i]);
+        fake_server_set_key(scene.node[i], "stock", states[_i].values[i], states[_i].ttl_ms[i]); /* another holder's */
     ck_assert_status(query("stock"), REDLOCK_OK);
     ck_assert_int_eq(state->locked, states[_i].locked);
     ck_assert_int_eq(state->held_by_me, 0);
@@ -123,25 +117,18 @@ static const struct {
     {"SUBSCRIBE", NULL, "SUBSCRIBE: not confirmed", REDLOCK_OK},
 };
 
-static void scan_found(const redlock_found *found, void *arg)
-{
-    (void)arg;
-    ck_abort_msg("found %s", found->resource.bytes);
-}
-
 TEST_ROWS(states, scan_or_inspection_that_is_refused_says_why, ROWS(refusals))
 {
     fake_server_add_rule(scene.node[2], &(struct fake_rule){.command = refusals[_i].command,
                                                             .skip = true,
                                                             .reply = refusals[_i].reply,
                                                             .ending = refusals[_i].reply ? FAKE_GO_ON : FAKE_CLOSE});
-    scene_cleared(&answer);
-    int started = strcmp(refusals[_i].command, "SCAN") == 0
-                      ? redlock_scan_async(scene.client, 2, NULL, scan_found, NULL, NULL, scene_completed, &answer)
-                      : redlock_inspect_async(scene.client, "stock", 0, NULL, scene_completed, &answer);
-    ck_assert_status(scene_wait(scene_started(&answer, started)), refusals[_i].status);
-    ck_assert_has(answer.result.node[2].text, refusals[_i].text);
-    ck_assert_uint_eq(answer.result.refused, 1);
+    call_begin();
+    call.node = 2;
+    ck_assert_status(call_run(strcmp(refusals[_i].command, "SCAN") == 0 ? CALL_SCAN : CALL_INSPECT, ATTACHED),
+                     refusals[_i].status);
+    ck_assert_has(call.answer.result.node[2].text, refusals[_i].text);
+    ck_assert_uint_eq(call.answer.result.refused, 1);
 }
 
 TEST_PROGRAM("queries")

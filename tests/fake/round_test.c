@@ -113,7 +113,8 @@ TEST(votes, jump_of_a_node_has_the_other_nodes_sampled_at_once)
 {
     scene_attach();
     struct rl_nodes *nodes = scene.client->nodes;
-    scene_know_clocks();
+    for (unsigned i = 0; i < 5; i++)
+        scene_until(scene.client->nodes->clock_watch->node[i].known);
     for (unsigned i = 0; i < 5; i++) {
         rl_node_beat(&nodes->node[i]);
         scene_until(nodes->clock_watch->node[i].at > nodes->clock_watch->node[i].since);

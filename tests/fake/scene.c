@@ -208,14 +208,6 @@ pid_t scene_fork(void)
     return child;
 }
 
-/* --- Clocks --- */
-
-void scene_know_clocks(void)
-{
-    for (unsigned i = 0; i < scene.nodes; i++)
-        scene_until(scene.client->nodes->clock_watch->node[i].known);
-}
-
 /* --- Operations --- */
 
 void scene_completed(redlock_client *client, const redlock_result *result, void *arg)
@@ -519,12 +511,6 @@ void scene_assert_undone_on(unsigned first, unsigned end)
     }
 }
 
-unsigned scene_owed_undos(void)
-{
-    rl_node_beat(scene.client->nodes->node);
-    return rl_node_unconfirmed_undos(scene.client->nodes->node);
-}
-
 /* --- Other holders --- */
 
 static char held[8][64]; /* names of the keys that other holders have, or had */
@@ -665,16 +651,6 @@ void scene_cut_off(unsigned first, unsigned end)
 {
     for (unsigned i = first; i < end; i++) {
         fake_server_stop_listening(scene.node[i]);
-        fake_server_drop(scene.node[i], FAKE_CLOSE);
-    }
-    scene_until(scene_ready_nodes() == scene.nodes - (end - first));
-}
-
-void scene_lose(unsigned first, unsigned end)
-{
-    scene_add_rule(first, end, &(struct fake_rule){.silent = true});
-    for (unsigned i = first; i < end; i++) {
-        scene.client->nodes->node[i].attempts.ready_since -= QUORUM_SECOND;
         fake_server_drop(scene.node[i], FAKE_CLOSE);
     }
     scene_until(scene_ready_nodes() == scene.nodes - (end - first));

@@ -115,11 +115,6 @@ void *scene_join(pthread_t thread);
  * other threads of the test must not allocate either; Check's assertions do. */
 pid_t scene_fork(void);
 
-/* --- Clocks --- */
-
-/* Turns the loop until the client has sampled the clock of every node. */
-void scene_know_clocks(void);
-
 /* --- Operations --- */
 
 struct answer {
@@ -221,9 +216,6 @@ size_t scene_first_argument(const struct resp_command *command);
 
 /* Turns the loop until every attempt that these nodes received is followed by its undo, on the same connection. */
 void scene_assert_undone_on(unsigned first, unsigned end);
-/* The undos that the client keeps for the first node. Has a heartbeat sent there, whose reply makes the client send them
- * again. */
-unsigned scene_owed_undos(void);
 
 /* --- Other holders --- */
 
@@ -248,9 +240,6 @@ void scene_wait_for_replies(unsigned first, unsigned end);
 void scene_refuse(unsigned first, unsigned end, const char *command, unsigned count, const char *error);
 /* Breaks their connections and refuses new ones, and turns the loop until the client has noticed. */
 void scene_cut_off(unsigned first, unsigned end);
-/* Breaks their connections, which were up for long enough to be replaced at once, and completes no handshake of the new
- * ones. Returns when the client has noticed. */
-void scene_lose(unsigned first, unsigned end);
 void scene_assert_key(unsigned first, unsigned end, const char *key, bool is_there);
 void scene_wait_for_no_key(unsigned first, unsigned end, const char *key);
 void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsigned count);

@@ -366,16 +366,21 @@ TEST_ROWS(ends, a_place_is_given_up_or_kept_for_the_next_waiter, 2)
         ck_assert_status(scene_wait(&second), REDLOCK_OK);
 }
 
-/* The client sees it afterwards. */
+/* The client sees it afterwards. The cancellation serves again. */
 TEST(ends, a_cancellation_that_is_reset_at_once_ends_the_wait)
 {
     scene_attach();
     options.cancellation = scene_cancellation();
     hold_majority();
     start();
-    redlock_cancel(scene.cancellation);
-    redlock_cancellation_reset(scene.cancellation);
+    for (unsigned i = 0; i < 2; i++)
+        redlock_cancel(scene.cancellation);
+    for (unsigned i = 0; i < 2; i++)
+        redlock_cancellation_reset(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    options.wait_ms = 20;
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_TIMED_OUT);
+    redlock_cancellation_reset(NULL);
 }
 
 /* With many operations that would take long. */

@@ -15,11 +15,6 @@ struct face *clients_open(int i)
     return clients_open_with(i, CLIENTS_TTL_MS, 0);
 }
 
-struct face *clients_open_renewing(int i)
-{
-    return clients_open_with(i, CLIENTS_SHORT_MS, 33);
-}
-
 /* --- Nodes --- */
 
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most)

@@ -6,12 +6,10 @@
 
 #include <pthread.h>
 
-enum { CLIENTS_TTL_MS = 20000, CLIENTS_SHORT_MS = 3000 };
+enum { CLIENTS_TTL_MS = 20000 };
 
 /* Opens the i-th kind of face, without the guard, for nodes that all reply, with timeouts for a slow machine. */
 struct face *clients_open(int i);
-/* The same, with renewal and a ttl that a busy machine may use up in part, but not as a whole. */
-struct face *clients_open_renewing(int i);
 struct face *clients_open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent);
 
 /* Waits until the command's reply about the key is such a number on every node. face NULL: runs no loop meanwhile. */

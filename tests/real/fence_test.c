@@ -189,4 +189,4 @@ TEST(life, owner_may_request_a_token_later)
     held_release(face, &lock);
 }
 
-REAL_FAULTS_PROGRAM("fence")
+REAL_PROGRAM("fence")

@@ -223,12 +223,6 @@ void held_take_everywhere(struct held_scene *scene, const char *key)
     held_everywhere(scene->face, key, scene->lock);
 }
 
-void held_end(struct held_scene *scene, int status)
-{
-    real_status(face_release(scene->face, &scene->lock, &result), status, &result);
-    ck_assert(real_nothing_left(scene->face));
-}
-
 bool held_is_lost(const struct held_story *story)
 {
     return atomic_load(&story->lost) > 0;

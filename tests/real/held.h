@@ -44,8 +44,6 @@ void held_begin(struct held_scene *scene, int i, const redlock_options *options)
 /* Acquires the lock; held_take_everywhere() waits until each node has it. */
 void held_take(struct held_scene *scene, const char *key);
 void held_take_everywhere(struct held_scene *scene, const char *key);
-/* Releases the lock with this status, and waits until no key is left. */
-void held_end(struct held_scene *scene, int status);
 
 /* Opens the i-th kind of face on the nodes (NULL: those of the cluster, and if there is none, HELD_NODES new ones), and
  * waits until each is ready. The case closes it. With the guard on, held_open_trusted() also calls redlock_trust(), which

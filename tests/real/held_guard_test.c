@@ -15,13 +15,6 @@ static void begin(void)
     options = held_options(MAX_TTL_MS, 1);
 }
 
-/* Acquires a lock and releases it. */
-static void use(struct face *face)
-{
-    redlock_lock *lock = held_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
-    held_release(face, &lock);
-}
-
 static void read_marker(size_t node, char marker[256])
 {
     ck_assert(cluster_command(cluster, node, marker, 256, "GET", "redlock:marker", NULL));
@@ -118,32 +111,6 @@ TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_heale
         held_everywhere(scene.face, kept.names[i], kept.locks[i]);
         held_release(scene.face, &kept.locks[i]);
     }
-}
-
-static bool is_judged(struct face *face)
-{
-    redlock_node_status status = held_node_status(face, 1);
-    return status.quarantine_ms > 0 && strstr(status.objection, "its clock jumped");
-}
-
-/* The node's keys expire at once, or live too long, so it counts as a node that lost data. Other clients learn of it
- * from the marker. */
-TEST(healing, node_whose_clock_jumps_is_the_only_one_in_quarantine)
-{
-    options.max_ttl_ms = LONG_MAX_TTL_MS;
-    held_nodes_with_clocks();
-    struct face *face = held_open_trusted(_i, NULL, &options);
-    real_until(face, held_clocks_known(face));
-    jump_beyond_expiry(cluster, 1);
-    real_until(face, is_judged(face));
-    struct face *const faces[] = {face, held_open(_i + 1, NULL, &options)};
-    for (int k = 0; k < 2; k++) {
-        ck_assert(is_judged(faces[k]));
-        ck_assert_uint_eq(held_statistics(faces[k]).node_clock_jumps, k == 0); /* the marker shows it to the second */
-        for (uint32_t i = 0; i < HELD_NODES; i++)
-            ck_assert_uint_eq(held_node_status(faces[k], i).usable, i != 1);
-    }
-    use(faces[1]);
 }
 
 /* --- Clients that do not agree --- */
@@ -250,4 +217,4 @@ TEST_LONG_ROWS(others, content_that_is_no_marker_costs_the_vote_and_stays, ROWS(
     real_until(face, !is_taken(face));
 }
 
-REAL_FAULTS_PROGRAM("held_guard")
+REAL_PROGRAM("held_guard")

@@ -18,7 +18,7 @@ static const char *resource_name(unsigned resource, char name[32])
     return name;
 }
 
-REAL_LONG_CASE(churn, real_own_case, NULL);
+REAL_LONG_CASE(churn, real_bare_case, NULL);
 
 /* --- Churn --- */
 
@@ -138,6 +138,7 @@ TEST(churn, churn_leaves_memory_and_descriptors_flat)
     uint64_t random = 1;
     unsigned seconds = real_setting("REDLOCK_CHURN_SECONDS", CHURN_SECONDS);
     bool flat = false;
+    real_cluster(HELD_NODES, NULL);
     allocator = test_allocator_new();
     options.ttl_ms = 2000;
     options.guard = 0; /* with the guard, restarted nodes would spend most of the time in quarantine */
@@ -162,4 +163,4 @@ TEST(churn, churn_leaves_memory_and_descriptors_flat)
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
 
-REAL_FAULTS_PROGRAM("load")
+REAL_PROGRAM("load")

@@ -112,17 +112,6 @@ void real_cluster_of(size_t nodes, struct cluster_node_options each)
     real_cluster(nodes, &(struct cluster_options){.nodes = alike});
 }
 
-struct delay_proxy *real_proxy(void)
-{
-    uint16_t ports[NODES_MOST];
-    ck_assert_uint_le(cluster_size(cluster), NODES_MOST);
-    for (size_t i = 0; i < cluster_size(cluster); i++)
-        ports[i] = cluster_port(cluster, i);
-    struct delay_proxy *proxy = delay_proxy_start(ports, cluster_size(cluster));
-    real_note_descriptors();
-    return proxy;
-}
-
 void real_note_descriptors(void)
 {
     descriptors_before = file_open_descriptors();

@@ -30,8 +30,6 @@ bool real_can_fail_nodes(void);
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options);
 /* Starts one of nodes that are all alike. */
 void real_cluster_of(size_t nodes, struct cluster_node_options each);
-/* Starts a proxy in front of the nodes, with a route to each. */
-struct delay_proxy *real_proxy(void);
 /* Records the number of open descriptors. A larger number at the end of the test is a leak. */
 void real_note_descriptors(void);
 
@@ -56,15 +54,14 @@ void real_add_test(TCase *tcase, const TTest *test);
 /* The number in the environment variable, or the usual one. */
 unsigned real_setting(const char *variable, unsigned usual);
 
-/* Runs the suite, and returns the program's exit status. */
+/* Runs the suite, and returns the program's exit status. needs_control: the tests kill or stop nodes, also those that run
+ * already. */
 int real_run(Suite *suite, bool needs_control);
-/* The main function of a program. The tests of the second kill or stop nodes, also those that run already. */
-#define REAL_PROGRAM(name)        REAL_PROGRAM_THAT(name, false)
-#define REAL_FAULTS_PROGRAM(name) REAL_PROGRAM_THAT(name, true)
-#define REAL_PROGRAM_THAT(name, needs_control)                                                                         \
+/* The main function of a program. */
+#define REAL_PROGRAM(name)                                                                                             \
     int main(void)                                                                                                     \
     {                                                                                                                  \
-        return real_run(registered_suite(name), needs_control);                                                        \
+        return real_run(registered_suite(name), false);                                                                \
     }
 
 /* Fails unless the status is the expected one, and prints the result as text. */

@@ -10,12 +10,6 @@ enum { NODES = 3, TTL_MS = 6000, RENEWAL_PERCENT = 10 };
 
 #define RESOURCE real_key("rights")
 #define KEY      PUBLISHED_PREFIX RESOURCE
-#define TAGGED   "{jobs}:" /* the prefix in a Redis Cluster */
-
-static bool tagged; /* the clients' prefix and marker key have a common tag */
-
-/* A key of the resource. */
-#define KEY_WITH(suffix) (tagged ? TAGGED RESOURCE suffix : KEY suffix)
 
 static atomic_uint complaints;
 
@@ -32,10 +26,6 @@ static redlock_options user_options(void)
     redlock_options options = published_options(TTL_MS);
     options.max_ttl_ms = TTL_MS;
     options.renewal_percent = RENEWAL_PERCENT;
-    if (tagged) {
-        options.prefix = TAGGED;
-        options.marker_key = TAGGED "marker";
-    }
     options.log = on_log;
     options.log_level = REDLOCK_LOG_DEBUG;
     return options;
@@ -43,7 +33,6 @@ static redlock_options user_options(void)
 
 static void make_cluster(const char *rights)
 {
-    tagged = false;
     char lines[8192];
     snprintf(lines, sizeof lines, "user default off\nuser friend on >friend ~* %s +@all\nuser %s\n",
              server_program_has(SERVER_CHANNEL_ACL) ? "&*" : "", rights);
@@ -90,7 +79,7 @@ static void hand_over(struct face *face, struct face *other, redlock_lock *lock,
 {
     struct waiter waiter;
     waiter_start(&waiter, other, RESOURCE, options);
-    clients_await(face, "ZCARD", KEY_WITH(":redlock:queue"), 1, 1);
+    clients_await(face, "ZCARD", KEY ":redlock:queue", 1, 1);
     clients_await_subscribers(1, INT32_MAX);
     held_release(face, &lock);
     waiter_finish_and_release(&waiter);
@@ -100,7 +89,7 @@ static void hand_over(struct face *face, struct face *other, redlock_lock *lock,
 static void hand_over_plain(struct face *face, struct face *other)
 {
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
-    held_everywhere(face, KEY_WITH(""), lock); /* otherwise the waiter may be first on the slowest node */
+    held_everywhere(face, KEY, lock); /* otherwise the waiter may be first on the slowest node */
     hand_over(face, other, lock, *REAL_WITH(.shared = 0));
 }
 
@@ -117,7 +106,7 @@ static void hold(struct face *face, struct face *other, redlock_acquire_options 
     real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.held_by_me, 1);
     held_await_more(face, HELD_COUNTER(renewed), 1);
-    cluster_integer(cluster, 0, "DEL", KEY_WITH(""), KEY_WITH("-2"), KEY_WITH(":redlock:slot:0"), NULL);
+    cluster_integer(cluster, 0, "DEL", KEY, KEY "-2", KEY ":redlock:slot:0", NULL);
     held_await_more(face, HELD_COUNTER(healed), 1);
     ck_assert_uint_eq(atomic_load(&story.lost), 0);
     if (!kind.permits)
@@ -211,30 +200,6 @@ TEST(rights, published_rights_are_enough_and_not_too_many)
     use_a_database(_i);
     assert_nothing_was_denied();
     assert_every_right_was_used();
-}
-
-/* --- Servers in cluster mode --- */
-
-static void make_tagged_cluster(void)
-{
-    static const char friend[] =
-        "user friend on >friend ~* &* +@all\nuser " PUBLISHED_USER " on >" PUBLISHED_PASSWORD " ~* &* +@all\n";
-    real_cluster_of(NODES, (struct cluster_node_options){.cluster_mode = true, .acl = friend});
-    tagged = true;
-    atomic_store(&complaints, 0);
-}
-
-/* All keys that a script uses must be in one slot: also those that it derives. */
-TEST(rights, everything_works_in_cluster_mode_with_a_common_tag)
-{
-    if (!server_program_has(SERVER_CLUSTER_PORT))
-        return;
-    make_tagged_cluster();
-    struct face *face = open_user(_i), *other = open_user(BLOCKING_FACE);
-    hand_over_plain(face, other);
-    hold_each_kind(face, other);
-    assert_nothing_was_denied();
-    real_status(face_inspect(face, RESOURCE, &result), REDLOCK_OK, &result);
 }
 
 /* --- Missing rights --- */

@@ -805,4 +805,4 @@ TEST(useless, no_allocation_that_fails_leaks_or_aborts)
     ck_assert_uint_lt(k, 1000);
 }
 
-REAL_FAULTS_PROGRAM("real/sentinel")
+REAL_PROGRAM("real/sentinel")

@@ -230,4 +230,4 @@ TEST(foreign, record_that_is_no_number_costs_no_lock)
     }
 }
 
-REAL_FAULTS_PROGRAM("shared")
+REAL_PROGRAM("shared")

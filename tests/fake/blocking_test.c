@@ -61,18 +61,6 @@ TEST_CASE_WITHIN(blocking, three_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
 
 /* --- Interruption --- */
 
-/* Starts this many threads that wait for a lock which another client holds, until one of them has enqueued itself. */
-static void start_waiters(struct visit *waiter, unsigned count)
-{
-    scene_hold_on(0, 2, "stock");
-    options.wait_ms = REDLOCK_FOREVER;
-    for (unsigned i = 0; i < count; i++) {
-        waiter[i] = (struct visit){.options = options, .releases = true};
-        start_visit(&waiter[i]);
-    }
-    scene_wait_for_sent(0, SENT_WAIT, 1);
-}
-
 static void assert_ends(struct visit *waiter, int status)
 {
     scene_join(waiter->thread);
@@ -100,7 +88,13 @@ TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, NOT_C
     struct sigaction action = {.sa_handler = on_signal}, before;
     scene_connect();
     options.cancellation = scene_cancellation();
-    start_waiters(waiter, 2);
+    scene_hold_on(0, 2, "stock");
+    options.wait_ms = REDLOCK_FOREVER;
+    for (unsigned i = 0; i < 2; i++) {
+        waiter[i] = (struct visit){.options = options, .releases = true};
+        start_visit(&waiter[i]);
+    }
+    scene_wait_for_sent(0, SENT_WAIT, 1);
     handler_cancels = _i == IN_HANDLER;
     atomic_store(&interrupted, 0);
     sigaction(SIGUSR2, &action, &before);

@@ -202,13 +202,17 @@ TEST_ROWS(closing, an_acquire_in_a_callback_of_the_close_is_refused, 3)
 
 SCENE_CASE(services, scene_three_nodes);
 
-static size_t seen_in_callback;
-
-static void count_handles(redlock_client *client, redlock_lock *got, const redlock_result *result, void *arg)
+static void check_handles(redlock_client *client, redlock_lock *got, const redlock_result *result, void *arg)
 {
     redlock_lock *locks[4];
-    ck_assert_status(redlock_locks(client, locks, 4, &seen_in_callback), REDLOCK_OK);
-    ck_assert_ptr_null(redlock_lock_user_data(got));
+    size_t count;
+    ck_assert_status(redlock_locks(client, locks, 4, &count), REDLOCK_OK);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_ptr_ne(locks[0], locks[1]);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_ptr_eq(redlock_lock_client(locks[i]), client);
+        ck_assert_ptr_eq(redlock_lock_user_data(locks[i]), locks[i] == got ? NULL : locks[i]);
+    }
     scene_acquired(client, got, result, arg);
 }
 
@@ -222,19 +226,10 @@ TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
     ck_assert_status(redlock_locks(scene.client, NULL, 0, &count), REDLOCK_OK);
     ck_assert_uint_eq(count, 0);
     redlock_lock *first = scene_lock("first");
-    ck_assert_status(scene_wait(scene_start_acquire_then(&answer, "second", NULL, count_handles)), REDLOCK_OK);
-    ck_assert_uint_eq(seen_in_callback, 2);
     redlock_client_set_user_data(scene.client, &scene);
     redlock_lock_set_user_data(first, first);
+    ck_assert_status(scene_wait(scene_start_acquire_then(&answer, "second", NULL, check_handles)), REDLOCK_OK);
     ck_assert_ptr_eq(redlock_client_user_data(scene.client), &scene);
-    ck_assert_status(redlock_locks(scene.client, locks, 4, &count), REDLOCK_OK);
-    ck_assert_uint_eq(count, 2);
-    ck_assert_ptr_ne(locks[0], locks[1]);
-    for (size_t i = 0; i < count; i++) {
-        ck_assert(locks[i] == first || locks[i] == answer.lock);
-        ck_assert_ptr_eq(redlock_lock_client(locks[i]), scene.client);
-        ck_assert_ptr_eq(redlock_lock_user_data(locks[i]), locks[i] == first ? first : NULL);
-    }
     ck_assert_status(redlock_locks(scene.client, locks, 1, &count), REDLOCK_INVALID);
     ck_assert_uint_eq(count, 2);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
@@ -250,14 +245,6 @@ TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
 }
 
 SCENE_CASE(due, scene_one_node);
-
-/* As if its validity had ended a while ago. */
-static void let_end(const redlock_lock *lock)
-{
-    struct rl_lease *lease = lock->lease;
-    lease->rules.validity_end = rl_now() - 10 * QUORUM_MILLISECOND;
-    rl_timer_set(&scene.client->core.timers, &lease->timer, lease->rules.validity_end);
-}
 
 static void close_when_lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *noted)
 {
@@ -276,8 +263,11 @@ TEST(due, losses_are_reported_at_once_when_a_blocked_loop_goes_on)
     scene_start_acquires(both, 2, SCENE_WITH(.no_renewal = 1, .event = close_when_lost, .event_arg = &noted));
     for (unsigned i = 0; i < 2; i++)
         ck_assert_status(scene_wait(&both[i]), REDLOCK_OK);
-    for (unsigned i = 0; i < 2; i++)
-        let_end(both[i].lock);
+    for (unsigned i = 0; i < 2; i++) {
+        struct rl_lease *lease = both[i].lock->lease;
+        lease->rules.validity_end = rl_now() - 10 * QUORUM_MILLISECOND;
+        rl_timer_set(&scene.client->core.timers, &lease->timer, lease->rules.validity_end);
+    }
     ev_run(scene.loop, EVRUN_NOWAIT);
     ck_assert_uint_ge(noted.lost, 1);
     ck_assert_ptr_null(scene.client);

@@ -181,11 +181,6 @@ TEST(given_back, hand_over_without_a_message_makes_the_client_subscribe_anew)
 
 SCENE_CASE(forged, five_nodes);
 
-static uint64_t dropped(void)
-{
-    return scene_statistics().messages_dropped;
-}
-
 /* Any user who may publish can send them: for values that are easy to guess, of this and of other keys, and without a
  * waiter. The client does not touch the keys with its own rights. */
 TEST(forged, a_message_that_answers_no_offer_is_dropped)
@@ -200,7 +195,7 @@ TEST(forged, a_message_that_answers_no_offer_is_dropped)
         snprintf(message, sizeof message, "G%s 1 5 stock", values[i]);
         scene_publish(4, "stock", message);
     }
-    scene_until(dropped() == 6);
+    scene_until(scene_statistics().messages_dropped == 6);
     ck_assert_uint_eq(answer.callbacks, 0);
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
@@ -228,7 +223,7 @@ TEST(forged, messages_that_are_too_long_fill_no_memory)
         scene_until(listener->up);
     }
     free(longest);
-    ck_assert_uint_eq(dropped(), 0);
+    ck_assert_uint_eq(scene_statistics().messages_dropped, 0);
     hand_over(0, 3, &offer);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     release_it();

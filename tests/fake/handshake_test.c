@@ -270,18 +270,12 @@ TEST(auth, misconfiguration_that_was_mended_is_cleared)
 
 /* --- Identity of a server --- */
 
-static bool all_have_answered(void)
-{
-    scene_wait(scene_start_ready(&answer, 0));
-    return answer.result.granted + answer.result.refused == scene.nodes;
-}
-
 /* Waits until exactly one of the first two nodes is ready. The other one is refused as a duplicate server. Returns the
  * number of the one that has the vote. */
 static unsigned assert_one_vote(void)
 {
     const redlock_result *result = &answer.result;
-    scene_until(all_have_answered());
+    scene_until((scene_wait(scene_start_ready(&answer, 0)), result->granted + result->refused == scene.nodes));
     ck_assert_uint_eq(result->granted, 2);
     ck_assert_uint_eq(result->refused, 1);
     unsigned voter = result->node[0].outcome == REDLOCK_NODE_GRANTED ? 0 : 1;

@@ -208,25 +208,19 @@ TEST(three_nodes, request_times_out_once)
     }
 }
 
-/* As if the host had kept the loop busy since the request was sent: moves everything that the client knows of the node
- * into the past. */
-static void stay_busy(unsigned node, quorum_duration busy)
-{
-    struct rl_flight *flight = &scene.client->nodes->node[node].flight;
-    ck_assert_ptr_nonnull(flight->sent.last);
-    flight->sent.last->sent -= busy;
-    flight->heard -= busy;
-    rl_timer_set(&flight->core->timers, &flight->timer, rl_now());
-}
-
 /* A node has its whole timeout from when it gets the request, however long the host keeps the loop busy before. */
 TEST(three_nodes, busy_loop_does_not_shorten_a_nodes_timeout)
 {
     scene_attach();
     scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .reply_delay_ms = 100});
     scene_start_acquire(&late, "late", NULL);
-    for (unsigned i = 0; i < 3; i++)
-        stay_busy(i, (PATIENCE_MS + 100) * QUORUM_MILLISECOND);
+    for (unsigned i = 0; i < 3; i++) { /* as if it had been busy since the request was sent */
+        struct rl_flight *flight = &scene.client->nodes->node[i].flight;
+        ck_assert_ptr_nonnull(flight->sent.last);
+        flight->sent.last->sent -= (PATIENCE_MS + 100) * QUORUM_MILLISECOND;
+        flight->heard -= (PATIENCE_MS + 100) * QUORUM_MILLISECOND;
+        rl_timer_set(&flight->core->timers, &flight->timer, rl_now());
+    }
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
 
@@ -361,12 +355,6 @@ TEST(three_nodes, node_that_holds_a_heal_back_gets_no_other)
 
 /* --- Bounds --- */
 
-static int make(int face, redlock_result *result)
-{
-    return face ? redlock_connect(scene_list(), &scene.options, &scene.client, result)
-                : redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, result);
-}
-
 SCENE_CASE(one_node, scene_one_node);
 
 /* With any number of missing descriptors, the call returns a status with a text, and closes the descriptors that it has
@@ -384,7 +372,8 @@ TEST_ROWS(one_node, without_descriptors_there_is_no_client, 2)
     for (rlim_t more = 0; more < ENOUGH && status != REDLOCK_OK; more++) {
         less = (struct rlimit){.rlim_cur = (rlim_t)next + more, .rlim_max = limit.rlim_max};
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
-        status = make(_i, &result);
+        status = _i ? redlock_connect(scene_list(), &scene.options, &scene.client, &result)
+                    : redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, &result);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
         if (status == REDLOCK_OK)
             break;

@@ -6,12 +6,8 @@ static struct answer answer;
 static void five_nodes(void)
 {
     scene_begin(5);
+    scene.keys_may_stay = true; /* those of others */
     scene_attach();
-}
-
-static int query(const char *resource)
-{
-    return scene_wait(scene_start_query(&answer, resource));
 }
 
 /* The next query gets this reply. */
@@ -20,13 +16,7 @@ static void reply_to_query(unsigned node, const char *reply)
     fake_server_add_rule(scene.node[node], &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = reply});
 }
 
-static void forget_and_end(void)
-{
-    scene_each(0, scene.nodes, fake_server_forget_keys);
-    scene_end();
-}
-
-TEST_CASE_WITHIN(states, five_nodes, forget_and_end, SCENE_TIMEOUT_S);
+SCENE_CASE(states, five_nodes);
 
 /* Keys of others on the nodes, and the state. With different ends the lock lasts as long as a majority of its keys. */
 static const struct {
@@ -50,7 +40,7 @@ TEST_ROWS(states, keys_on_the_nodes_make_the_state, ROWS(states))
     bool passes = states[_i].remaining_ms > 0 && states[_i].remaining_ms != REDLOCK_STATE_NO_EXPIRY;
     for (unsigned i = 0; i < 5 && states[_i].values[i]; i++)
         fake_server_set_key(scene.node[i], "stock", states[_i].values[i], states[_i].ttl_ms[i]); /* another holder's */
-    ck_assert_status(query("stock"), REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_query(&answer, "stock")), REDLOCK_OK);
     ck_assert_int_eq(state->locked, states[_i].locked);
     ck_assert_int_eq(state->held_by_me, 0);
     ck_assert_uint_eq(state->locked_nodes, states[_i].locked_nodes);
@@ -89,7 +79,7 @@ TEST_ROWS(states, each_reply_is_a_state_or_a_refusal, ROWS(edges))
     bool refused = edges[_i].remaining_ms < 0 && edges[_i].remaining_ms != REDLOCK_STATE_NO_EXPIRY;
     reply_to_query(0, edges[_i].reply);
     reply_to_query(1, "*4\r\n$-1\r\n:-2\r\n:5\r\n*0\r\n");
-    ck_assert_status(query("stock"), REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_query(&answer, "stock")), REDLOCK_OK);
     ck_assert_int_eq(answer.state.node[0].remaining_ms, edges[_i].remaining_ms);
     ck_assert_int_eq(answer.state.node[0].waiters, waiters);
     ck_assert_uint_eq(answer.state.waiters, waiters < 5 ? 5 : (uint32_t)waiters);

@@ -436,17 +436,12 @@ const char *scene_token(const struct fake_record *record)
     return first < command->argc ? command->argv[first].data : "";
 }
 
-static bool has_token(const struct fake_record *record, const char *token)
-{
-    return !token || strcmp(scene_token(record), token) == 0;
-}
-
 /* The first such command from the place on, which it advances behind it. */
 static const struct fake_record *next_sent(unsigned node, enum sent what, const char *token, unsigned *place)
 {
     const struct fake_record *record;
     while ((record = fake_server_record(scene.node[node], NULL, (*place)++)) != NULL)
-        if (is_sent(record->command, what) && has_token(record, token))
+        if (is_sent(record->command, what) && (!token || strcmp(scene_token(record), token) == 0))
             break;
     return record;
 }
@@ -516,19 +511,15 @@ void scene_assert_undone_on(unsigned first, unsigned end)
 static char held[8][64]; /* names of the keys that other holders have, or had */
 static unsigned held_count;
 
-static void note_held(const char *key)
-{
-    for (unsigned i = 0; i < held_count; i++)
-        if (strcmp(held[i], key) == 0)
-            return;
-    ck_assert_uint_lt(held_count, sizeof held / sizeof *held);
-    snprintf(held[held_count++], sizeof *held, "%s", key);
-}
-
 void scene_hold(unsigned node, const char *key)
 {
+    unsigned i = 0;
     fake_server_set_key(scene.node[node], key, SCENE_OTHER, 600000);
-    note_held(key);
+    while (i < held_count && strcmp(held[i], key) != 0)
+        i++;
+    ck_assert_uint_lt(i, ROWS(held));
+    snprintf(held[i], sizeof *held, "%s", key);
+    held_count = i < held_count ? held_count : i + 1;
 }
 
 void scene_publish(unsigned node, const char *key, const char *message)

@@ -100,18 +100,12 @@ static struct rl_queue *queue_for_stock(void)
     return rl_queue_find(&scene.client->locks, &names, options.shared);
 }
 
-static bool rests(void)
-{
-    const struct rl_queue *queue = queue_for_stock();
-    const struct quorum_waiting *rules = queue ? &queue->rules : NULL;
-    quorum_nodes all = quorum_all(scene.nodes);
-    return rules && (rules->heard & rules->enqueued & all) == all && !rules->looking && !rules->trying;
-}
-
 /* Between attempts and polls: the nodes have replied to the last poll, and will notify the waiter. */
 static void rest_until_notified(void)
 {
-    scene_until(rests());
+    const struct rl_queue *queue;
+    scene_until((queue = queue_for_stock()) && !queue->rules.looking && !queue->rules.trying &&
+                (queue->rules.heard & queue->rules.enqueued & quorum_all(scene.nodes)) == quorum_all(scene.nodes));
 }
 
 /* Two nodes refuse the attempt that the other three grant, and their replies come after the lock is won. With a fencing

@@ -7,8 +7,8 @@
  * deadline, it closes, it acquires a lock only if a majority has granted it, and no text contains a control character
  * from a node.
  *
- * The nodes run in the client's thread, on unix sockets. A parser that is independent of the library determines from the
- * bytes on the wire which tokens a node has granted, so the grants can be compared with the client's results.
+ * The nodes run in the client's thread, on unix sockets. The test determines from the bytes on the wire which tokens a node
+ * has granted, with hiredis' reader but without the library, and compares the grants with the client's results.
  */
 #include "fuzz.h"
 
@@ -21,11 +21,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static quorum_time now;
@@ -61,10 +63,10 @@ struct connection {
     unsigned node;
     struct sim_session session;
     struct bytes in;               /* from the client, not parsed yet */
-    struct bytes out;              /* sent, and not yet a complete reply */
+    redisReader *replies;          /* of what was sent: an incomplete reply, or bytes that are none */
+    struct bytes out;              /* all bytes since the beginning of the first reply that it has not read */
     struct resp_command **pending; /* requests without a complete reply, the oldest first */
     size_t pending_count;
-    bool lost_track; /* the node sent bytes that are no reply: later bytes do not count */
 };
 
 static int listeners[NODES];
@@ -80,14 +82,23 @@ static struct grant {
     char token[TOKEN + 1];
 } grants[4096];
 static size_t grant_count;
-static unsigned unreadable; /* nodes that sent bytes which hiredis may read and this parser rejects: possible grants */
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, CONNECTIONS) != 0)
+        fixture_fail("cannot listen at %s: %s", path, strerror(errno));
+    return fd;
+}
 
 static void listen_all(void)
 {
     const char *directory = temp_dir_path(temp_dir_make());
     for (unsigned i = 0; i < NODES; i++) {
         paths[i] = fixture_text("%s/%u", directory, i);
-        listeners[i] = socket_listen_unix(paths[i]);
+        listeners[i] = listen_at(paths[i]);
     }
 }
 
@@ -144,7 +155,7 @@ static void note_grants(unsigned node, const struct resp_command *command)
 
 static unsigned count_granted(const char *token)
 {
-    unsigned nodes = unreadable;
+    unsigned nodes = 0;
     for (size_t i = 0; i < grant_count; i++)
         if (strncmp(grants[i].token, token, TOKEN) == 0)
             nodes |= 1u << grants[i].node;
@@ -158,47 +169,17 @@ static void drop_oldest(struct connection *connection)
     memmove(connection->pending, connection->pending + 1, connection->pending_count * sizeof *connection->pending);
 }
 
-/* The client closes the connection after a larger reply. */
-enum { REPLY_MOST = 1 << 16 };
-
-/* The length of the first reply in the bytes. 0: it is incomplete; -1: they are no reply. */
-static long reply_length(const char *bytes, size_t length)
-{
-    size_t at = 0;
-    for (long long owed = 1; owed > 0; owed--) { /* an array of n elements requires n more replies */
-        const char *line = bytes + at, *end = memmem(line, length - at, "\r\n", 2);
-        long long number = 0;
-        if (!end)
-            return 0;
-        if (!memchr("+-:$*", *line, 5))
-            return -1;
-        const struct resp_argument text = {line + 1, (size_t)(end - line) - 1};
-        if (memchr(":$*", *line, 3) && (!resp_argument_integer(text, &number) || (*line != ':' && number > 1 << 20)))
-            return -1;
-        at += text.length + 3 + (*line == '$' && number >= 0 ? (size_t)number + 2 : 0);
-        if (at > length)
-            return 0;
-        owed += *line == '*' && number > 0 ? number : 0;
-    }
-    return (long)at;
-}
-
 /* Assigns complete replies to the requests, in order. */
 static void match_replies(struct connection *connection)
 {
-    while (!connection->lost_track && connection->pending_count && connection->out.length) {
-        long length = reply_length(connection->out.data, connection->out.length);
-        if (length == 0 && connection->out.length < REPLY_MOST)
-            return;
-        connection->lost_track = length <= 0;
-        if (connection->lost_track) {
-            unreadable |= 1u << connection->node;
-            return;
-        }
-        if (may_be_grant(connection->pending[0], connection->out.data, (size_t)length))
+    struct bytes *out = &connection->out;
+    void *complete;
+    while (connection->pending_count && redisReaderGetReply(connection->replies, &complete) == REDIS_OK && complete) {
+        size_t length = out->length - (connection->replies->len - connection->replies->pos);
+        if (may_be_grant(connection->pending[0], out->data, length))
             note_grants(connection->node, connection->pending[0]);
         drop_oldest(connection);
-        bytes_consume(&connection->out, (size_t)length);
+        bytes_consume(out, length);
     }
 }
 
@@ -210,7 +191,10 @@ static void accept_all(unsigned node, bool *news)
     while (connection_count < CONNECTIONS &&
            (fd = accept4(listeners[node], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         connections[connection_count++] =
-            (struct connection){.fd = fd, .node = node, .session.id = ++servers[node].last_id};
+            (struct connection){.fd = fd,
+                                .node = node,
+                                .session.id = ++servers[node].last_id,
+                                .replies = redisReaderCreateWithFunctions(NULL)}; /* finds the ends of replies only */
         *news = true;
     }
 }
@@ -222,6 +206,7 @@ static void forget(size_t index)
     while (connection->pending_count)
         drop_oldest(connection);
     free(connection->pending);
+    redisReaderFree(connection->replies);
     bytes_free(&connection->in);
     bytes_free(&connection->out);
     connections[index] = connections[--connection_count];
@@ -292,6 +277,7 @@ static void say(size_t index, const void *bytes, size_t size)
 {
     struct connection *connection = &connections[index];
     bytes_append(&connection->out, bytes, size);
+    redisReaderFeed(connection->replies, bytes, size);
     match_replies(connection);
     socket_send_some(connection->fd, bytes, size); /* if the client has closed the connection, they do not matter */
 }
@@ -734,7 +720,6 @@ static void wait_for_close(redlock_client *closing)
     while (connection_count)
         forget(connection_count - 1);
     grant_count = 0;
-    unreadable = 0;
 }
 
 static void initialize(void)

@@ -14,7 +14,6 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum { EVENTS = 64 }; /* per turn */
@@ -23,7 +22,6 @@ union address {
     struct sockaddr any;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
-    struct sockaddr_un local;
 };
 
 static socklen_t loopback(union address *address, bool ipv6, uint16_t port)
@@ -39,16 +37,6 @@ static socklen_t loopback(union address *address, bool ipv6, uint16_t port)
     address->v4.sin_port = htons(port);
     address->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return sizeof(address->v4);
-}
-
-static socklen_t local(union address *address, const char *path)
-{
-    memset(address, 0, sizeof *address);
-    address->local.sun_family = AF_UNIX;
-    if (strlen(path) >= sizeof address->local.sun_path)
-        fixture_fail("path too long for a unix socket: %s; set TMPDIR to a shorter one", path);
-    memcpy(address->local.sun_path, path, strlen(path) + 1);
-    return sizeof address->local;
 }
 
 static int bind_reusable(const union address *address, socklen_t length)
@@ -82,27 +70,14 @@ int socket_reserve_port(bool ipv6, uint16_t *port)
     return fd;
 }
 
-static int listen_at(const union address *address, socklen_t length)
-{
-    int fd = bind_reusable(address, length);
-    if (listen(fd, 1024) != 0)
-        fixture_fail("listen: %s", strerror(errno));
-    return fd;
-}
-
 int socket_listen(bool ipv6, uint16_t port)
 {
     union address address;
     socklen_t length = loopback(&address, ipv6, port);
-    return listen_at(&address, length);
-}
-
-int socket_listen_unix(const char *path)
-{
-    union address address;
-    socklen_t length = local(&address, path);
-    unlink(path);
-    return listen_at(&address, length);
+    int fd = bind_reusable(&address, length);
+    if (listen(fd, 1024) != 0)
+        fixture_fail("listen: %s", strerror(errno));
+    return fd;
 }
 
 long socket_send_some(int fd, const void *data, size_t length)

@@ -1,4 +1,4 @@
-/* Loopback and unix sockets for fixtures: close-on-exec and without SIGPIPE. */
+/* Sockets on loopback for fixtures: close-on-exec and without SIGPIPE. */
 #ifndef TESTS_SUPPORT_SOCKETS_H
 #define TESTS_SUPPORT_SOCKETS_H
 
@@ -15,9 +15,8 @@ bool socket_ipv6_available(void);
  * it. */
 int socket_reserve_port(bool ipv6, uint16_t *port);
 
-/* Non-blocking listeners. They end the test if they fail. */
+/* A non-blocking listener. */
 int socket_listen(bool ipv6, uint16_t port);
-int socket_listen_unix(const char *path);
 
 /* Sends the bytes for which the socket has room. Returns their number, or -1 if the connection is broken. */
 long socket_send_some(int fd, const void *data, size_t length);

@@ -12,15 +12,7 @@
 
 enum { CHURNERS = 8, CHURN_SECONDS = 4, STRETCHES = 4, CHURN_RESOURCES = 6 };
 
-static const char *resource_name(unsigned resource, char name[32])
-{
-    snprintf(name, 32, CLUSTER_PREFIX "load%u", resource);
-    return name;
-}
-
 REAL_LONG_CASE(churn, real_bare_case, NULL);
-
-/* --- Churn --- */
 
 static redlock_client *client;
 static struct test_allocator *allocator;
@@ -42,7 +34,7 @@ static void churn_once(uint64_t *random)
     options.ttl_ms = 200 + random_below(random, 2000);
     options.no_renewal = random_below(random, 4) == 0;
     options.fence = random_below(random, 2);
-    resource_name(random_below(random, CHURN_RESOURCES), name);
+    snprintf(name, sizeof name, CLUSTER_PREFIX "load%u", random_below(random, CHURN_RESOURCES));
     if (random_below(random, 8) == 0)
         redlock_query(client, name, 0, NULL, &state, NULL);
     if (redlock_acquire(client, name, &options, &lock, NULL) != REDLOCK_OK)

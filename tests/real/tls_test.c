@@ -173,11 +173,6 @@ TEST(peers, a_waiter_is_notified_over_tls)
 
 /* --- Unusable files and names: refused when the client is created --- */
 
-#define NAME_OF_299_BYTES                                                                                              \
-    (const char[300])                                                                                                  \
-    {                                                                                                                  \
-        [0 ... 298] = 'a'                                                                                              \
-    }
 #define OPTION(name) offsetof(redlock_options, name)
 static const struct {
     size_t option;    /* the one that is wrong */

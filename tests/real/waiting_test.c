@@ -75,12 +75,6 @@ static void start(struct waiter *waiter, struct face *face)
     waiter_start(waiter, face, KEY, *REAL_WITH(.shared = 0));
 }
 
-/* Returns the time from the moment when the lock became free until the waiter had it. */
-static uint64_t time_free(const struct waiter *waiter, uint64_t free_ns)
-{
-    return waiter->got_ns > free_ns ? waiter->got_ns - free_ns : 0;
-}
-
 /* --- The state of the nodes --- */
 
 /* Waits until this many clients are queued on every node. */
@@ -508,7 +502,7 @@ static uint64_t wait_behind_many_dead_waiters(int i)
     waiter_finish_and_release(&waiter);
     clients_assert_queue_expires(KEY);
     forget_waiters();
-    return time_free(&waiter, released);
+    return waiter.got_ns > released ? waiter.got_ns - released : 0;
 }
 
 TEST(ends, dead_waiters_delay_the_next_by_less_than_50_ms)

@@ -62,7 +62,7 @@ heading="New nodes"
 step "$heading" 1
 start first 3
 first=$REDLOCK_NODES
-configure 5s
+configure 10s
 unset REDLOCK_NODES
 step "$heading" 2
 doctor_exits_with 2 && shows quarantine || die "new nodes are not in quarantine"
@@ -104,7 +104,7 @@ step "$heading" 3
 start second 2
 both=$first,$REDLOCK_NODES
 REDLOCK_NODES=$both
-configure 5s
+configure 10s
 unset REDLOCK_NODES
 step "$heading" 4
 doctor_exits_with 2 || die "five nodes grant locks before they are trusted"
@@ -118,7 +118,7 @@ status=0
 
 heading="Changing max_ttl"
 step "$heading" 1
-REDLOCK_NODES=$both configure 6s
+REDLOCK_NODES=$both configure 11s
 wait_for "a larger max_ttl is accepted" doctor_exits_with 0
 REDLOCK_NODES=$both configure 1s
 doctor_exits_with 1 && shows other-max-ttl || die "doctor does not see the different max_ttl"

@@ -8,7 +8,9 @@ int main(void)
     redlock_client *client;
     redlock_lock *lock;
     redlock_result result;
-    if (redlock_connect(getenv("REDLOCK_NODES"), NULL, &client, &result) != REDLOCK_OK)
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+    options.node_timeout_ms = 20000; /* on a busy machine */
+    if (redlock_connect(getenv("REDLOCK_NODES"), &options, &client, &result) != REDLOCK_OK)
         return puts(redlock_result_text(&result)), EXIT_FAILURE;
     int status = redlock_acquire(client, "outside", REDLOCK_WAIT_MS(20000), &lock, &result);
     printf("%s: C: %s\n", redlock_version(), redlock_result_text(&result));

@@ -9,7 +9,9 @@ int main()
     using namespace std::chrono_literals;
     const char *nodes = std::getenv("REDLOCK_NODES");
     try {
-        redlock::client client(nodes ? nodes : "");
+        redlock::options options;
+        options.node_timeout = 20s; // on a busy machine
+        redlock::client client(nodes ? nodes : "", options);
         redlock::mutex mutex(client, "outside");
         const std::unique_lock guard(mutex, 20s);
         redlock::result result;

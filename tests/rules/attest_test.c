@@ -1,8 +1,10 @@
 /* A grant counts exactly if a later proof shows the judged marker, and the judged evidence too when a look is due. */
 #include "quorum/attest.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "rules/story.h"
 #include "support/test.h"
 
 #define MS       QUORUM_MILLISECOND
@@ -27,67 +29,95 @@ static enum quorum_proof prove(bool look, const char *bytes, size_t size, quorum
     return quorum_attest_prove(&attest, &proof);
 }
 
-static enum quorum_proof prove_marker(quorum_time received)
+/* What a proof must show. L: the evidence, E: the number of evicted keys, T: the clock. */
+static const char *needs_of(enum quorum_attest_occasion occasion, quorum_time sampled, quorum_time now)
 {
-    return prove(false, MARKER, strlen(MARKER), received - MS / 10, received);
+    static char text[4];
+    const struct quorum_attest_needs needs = quorum_attest_needs(&attest, occasion, sampled, now);
+    snprintf(text, sizeof text, "%c%c%c", needs.look ? 'L' : '-', needs.evicted ? 'E' : '-', needs.time ? 'T' : '-');
+    return text;
 }
 
-static enum quorum_proof prove_write(quorum_time wrote, quorum_time received)
+/*
+ * Stories: a letter and times, in microseconds since noon; + is a nanosecond later. Proofs, with the times when the request
+ * left and, if later, when the reply came:
+ *   m1000  the marker    w100:500  the marker behind a grant that is a write    l40000:41000  a look    o9000  a whole look
+ *   Behind it: ? the client must look again, x other bytes come, which prove nothing. Otherwise it is proven.
+ * Then:
+ *   n1000:LET  what a grant then needs, with a fresh sample    R800  the look is to be renewed    r700  it is not
+ *   t500  the last proof took so long    A, a  the node may evict keys, or not    F  the judgement is forgotten
+ */
+static const char *const stories[] = {
+    /* The marker alone proves while the look lasts. */
+    "m1000 m1000+? A m0?",
+    /* A look proves at any time, and lets the marker prove again, from its sending; an older one that comes late does not. */
+    "l40000:1040000 m41000 m41000+? l-5000:40000 m41000 m41000+?",
+    /* Grants that are writes, and follow one another quickly, make a look last for longer. */
+    "w1000 w2000 w3000 w4000 w5000 w5000:5000+?",
+    "w100:500 m1100 m1100+?",
+    /* But not one whose marker is different, nor one that comes too late itself. */
+    "w500x w1000:1000+? m1000+?",
+    /* The rule avoids a proof that a look would have to follow, because that costs a round trip. */
+    "n1000:--- n1000+:L-- m0:300 n700:--- n700+:L-- A n0:LE- a F n0:L--",
+    /* Knowledge is renewed by a whole look alone. */
+    "l2000000 n2000000:LET o2000000x n2000000:LET o2000000 n3500000:L-- n3500000+:LET",
+    /* A look is renewed if a later proof can rely on it. */
+    "t100 r700 R700+ t500 R1000000 t500+ r1000000 t0 A r1000000 a F r1000000",
+};
+
+static quorum_time moment(const char *text, const char **rest)
 {
-    const struct quorum_shown proof = {false, false, wrote, received, wrote, MARKER, strlen(MARKER)};
-    return quorum_attest_prove(&attest, &proof);
+    char *end;
+    int64_t us = strtoll(text, &end, 10);
+    *rest = end + (*end == '+');
+    return noon + (quorum_time)(us * (int64_t)QUORUM_MICROSECOND) + (*end == '+');
 }
 
-/* How long after this look or write the marker alone is proof. That proof itself vouches for nothing. */
-static void check_reach(quorum_time from)
+static bool proves(const char *word)
 {
-    ck_assert_int_eq(prove_marker(from + QUORUM_WRITES_APART), QUORUM_PROVEN);
-    ck_assert_int_eq(prove_marker(from + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
+    const char *rest;
+    const bool look = *word == 'l' || *word == 'o';
+    quorum_time sent = moment(word + 1, &rest), received = *rest == ':' ? moment(rest + 1, &rest) : sent;
+    const char *bytes = *rest == 'x' ? EVIDENCE : look ? shown : MARKER;
+    const struct quorum_shown proof = {look,  *word == 'o', sent, received, *word == 'w' ? sent : 0,
+                                       bytes, strlen(bytes)};
+    return quorum_attest_prove(&attest, &proof) == (*rest == '?'   ? QUORUM_LOOK_AGAIN
+                                                    : *rest == 'x' ? QUORUM_NOT_PROVEN
+                                                                   : QUORUM_PROVEN);
+}
+
+static bool holds(const char *word)
+{
+    const char *rest;
+    const quorum_time at = moment(word + 1, &rest);
+    switch (*word) {
+    case 'A':
+    case 'a':
+        attest.always_look = *word == 'A';
+        return true;
+    case 'F':
+        quorum_attest_forget(&attest);
+        return true;
+    case 't':
+        attest.took = at - noon;
+        return true;
+    case 'n':
+        return strcmp(needs_of(QUORUM_FOR_GRANT, at, at), rest + 1) == 0;
+    case 'R':
+    case 'r':
+        return quorum_attest_is_aging(&attest, at) == (*word == 'R');
+    default:
+        return proves(word);
+    }
 }
 
 TEST_CASE(attest, setup, NULL);
 
-TEST(attest, marker_alone_proves_while_the_look_lasts)
+TEST_ROWS(attest, proofs_follow_story, ROWS(stories))
 {
-    check_reach(noon);
-    attest.always_look = true;
-    ck_assert_int_eq(prove_marker(noon), QUORUM_LOOK_AGAIN);
-}
-
-TEST(attest, look_proves_at_any_time_and_lets_the_marker_prove_again)
-{
-    quorum_time sent = noon + 40 * QUORUM_SECOND;
-    ck_assert_int_eq(prove(true, shown, strlen(shown), sent, sent + QUORUM_SECOND), QUORUM_PROVEN);
-    check_reach(sent);
-    /* A look that was sent before the judged one and answered after it does not change the time. */
-    ck_assert_int_eq(prove(true, shown, strlen(shown), noon - 5 * MS, sent), QUORUM_PROVEN);
-    check_reach(sent);
-}
-
-/* Grants that are writes, and follow one another quickly, make a look last for longer. */
-TEST(attest, writes_make_a_look_last)
-{
-    quorum_time last = noon;
-    for (; last + QUORUM_WRITES_APART <= noon + QUORUM_LOOK_LASTS; last += QUORUM_WRITES_APART)
-        ck_assert_int_eq(prove_write(last + QUORUM_WRITES_APART, last + QUORUM_WRITES_APART), QUORUM_PROVEN);
-    ck_assert_uint_eq(last, noon + QUORUM_LOOK_LASTS);
-    ck_assert_int_eq(prove_write(last, last + 1), QUORUM_LOOK_AGAIN);
-}
-
-TEST(attest, write_vouches_from_its_sending)
-{
-    ck_assert_int_eq(prove_write(noon + MS / 10, noon + MS / 2), QUORUM_PROVEN);
-    check_reach(noon + MS / 10);
-}
-
-/* Neither one whose marker is different, nor one that comes too late itself. */
-TEST(attest, write_without_proof_vouches_for_nothing)
-{
-    const struct quorum_shown other = {false,         false,    noon + MS / 2,   noon + MS / 2,
-                                       noon + MS / 2, EVIDENCE, strlen(EVIDENCE)};
-    ck_assert_int_eq(quorum_attest_prove(&attest, &other), QUORUM_NOT_PROVEN);
-    ck_assert_int_eq(prove_write(noon + QUORUM_WRITES_APART, noon + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
-    ck_assert_int_eq(prove_marker(noon + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
+    char word[WORD_SIZE];
+    for (const char *events = stories[_i]; next_word(&events, word);)
+        ck_assert_msg(holds(word), "%s: %s", stories[_i], word);
 }
 
 /* Every byte counts, and so does a missing or an additional byte: in a look, in a plain proof, and in a grant of a node
@@ -139,29 +169,7 @@ TEST(attest, what_is_too_long_to_remember_is_never_proof)
     ck_assert_int_eq(prove(true, longest, sizeof longest, noon, noon + MS), QUORUM_NOT_PROVEN);
 }
 
-static bool needs_look(quorum_time now)
-{
-    return quorum_attest_needs(&attest, QUORUM_FOR_GRANT, now, now).look;
-}
-
-/* The rule avoids a proof that a look would have to follow, because that costs a round trip. */
-TEST(attest, look_is_sent_where_the_marker_would_come_too_late)
-{
-    const quorum_duration took = QUORUM_WRITES_APART / 3;
-    ck_assert(!needs_look(noon + QUORUM_WRITES_APART));
-    ck_assert(needs_look(noon + QUORUM_WRITES_APART + 1));
-    prove(false, MARKER, strlen(MARKER), noon, noon + took);
-    ck_assert(!needs_look(noon + QUORUM_WRITES_APART - took));
-    ck_assert(needs_look(noon + QUORUM_WRITES_APART - took + 1));
-    attest.always_look = true;
-    ck_assert(needs_look(noon));
-    quorum_attest_forget(&attest);
-    attest.always_look = false;
-    ck_assert(needs_look(noon));
-}
-
-/* What a proof must show, by the age of the client's knowledge. L: the evidence, E: the number of evicted keys, T: the
- * clock. After idleness a grant's shows all of them. */
+/* By the age of the client's knowledge. After idleness a grant's proof shows all. */
 static const struct {
     enum quorum_attest_occasion occasion;
     quorum_duration after;
@@ -186,53 +194,11 @@ static const struct {
     {QUORUM_FOR_BEAT, QUORUM_BEATS_LOOK + 1, false, "LET", 0},
 };
 
-static void check_needs(enum quorum_attest_occasion occasion, quorum_time sampled, quorum_time now,
-                        const char *expected)
-{
-    const struct quorum_attest_needs needs = quorum_attest_needs(&attest, occasion, sampled, now);
-    const char text[] = {needs.look ? 'L' : '-', needs.evicted ? 'E' : '-', needs.time ? 'T' : '-', '\0'};
-    ck_assert_str_eq(text, expected);
-}
-
 TEST_ROWS(attest, after_idleness_a_proof_shows_all_that_can_change, ROWS(needs_rows))
 {
     attest.always_look = needs_rows[_i].always_look;
     const quorum_time now = noon + needs_rows[_i].after;
-    check_needs(needs_rows[_i].occasion, now - needs_rows[_i].sample, now, needs_rows[_i].needs);
-}
-
-/* Only a proven look that shows the evicted keys and the clock. */
-TEST(attest, knowledge_is_renewed_by_a_whole_look_alone)
-{
-    const quorum_time old = noon + QUORUM_KNOWLEDGE_LASTS + 1;
-    struct quorum_shown whole = {true, true, old, old + MS, 0, EVIDENCE, strlen(EVIDENCE)};
-    prove(true, shown, strlen(shown), old, old + MS);
-    check_needs(QUORUM_FOR_GRANT, old, old, "LET");
-    ck_assert_int_eq(quorum_attest_prove(&attest, &whole), QUORUM_NOT_PROVEN);
-    check_needs(QUORUM_FOR_GRANT, old, old, "LET");
-    whole.bytes = shown;
-    whole.size = strlen(shown);
-    ck_assert_int_eq(quorum_attest_prove(&attest, &whole), QUORUM_PROVEN);
-    check_needs(QUORUM_FOR_GRANT, old + QUORUM_KNOWLEDGE_LASTS, old + QUORUM_KNOWLEDGE_LASTS, "L--");
-    check_needs(QUORUM_FOR_GRANT, old, old + QUORUM_KNOWLEDGE_LASTS + 1, "LET");
-}
-
-TEST(attest, look_is_renewed_if_a_later_proof_can_rely_on_it)
-{
-    const quorum_duration half = QUORUM_WRITES_APART / 2, took = QUORUM_WRITES_APART / 10;
-    attest.took = took;
-    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_WRITES_APART - 3 * took));
-    ck_assert(quorum_attest_is_aging(&attest, noon + QUORUM_WRITES_APART - 3 * took + 1));
-    attest.took = half;
-    ck_assert(quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
-    attest.took = half + 1; /* the next proof comes too late for it */
-    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
-    attest.took = 0;
-    attest.always_look = true;
-    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
-    attest.always_look = false;
-    quorum_attest_forget(&attest);
-    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
+    ck_assert_str_eq(needs_of(needs_rows[_i].occasion, now - needs_rows[_i].sample, now), needs_rows[_i].needs);
 }
 
 TEST(attest, only_grants_need_proof)

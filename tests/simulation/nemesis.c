@@ -63,18 +63,13 @@ static bool break_link(struct sim_occasion *at)
     return true;
 }
 
-static void hold_up(unsigned process, unsigned node, bool up, bool down, quorum_time until)
+void sim_path_block(unsigned process, unsigned host, bool up, bool down, quorum_time until)
 {
-    struct sim_path *path = &sim_world->paths[process][node];
+    struct sim_path *path = &sim_world->paths[process][host];
     if (up && path->up_blocked_until < until)
         path->up_blocked_until = until;
     if (down && path->down_blocked_until < until)
         path->down_blocked_until = until;
-}
-
-void sim_path_block(unsigned process, unsigned host, quorum_time until)
-{
-    hold_up(process, host, true, true, until);
 }
 
 /* Between a client and a node, or all that is the client's or the node's; both ways, to the node, or to the client. */
@@ -88,7 +83,7 @@ static bool partition(struct sim_occasion *at)
     for (unsigned p = 0; p < config->processes; p++)
         for (unsigned n = 0; n < sim_hosts(); n++)
             if ((p == at->process->index || extent == 1) && (n == host || extent == 2))
-                hold_up(p, n, way != 2, way != 1, sim_world->now + at->time);
+                sim_path_block(p, n, way != 2, way != 1, sim_world->now + at->time);
     return true;
 }
 

@@ -13,11 +13,6 @@ static uint64_t *stream(void)
     return &sim_world->fault_streams[SIM_FAULT_ELECT];
 }
 
-static quorum_duration draw(quorum_duration least, quorum_duration most)
-{
-    return random_log(stream(), least, most);
-}
-
 static unsigned index_of(const struct sim_group *group)
 {
     return (unsigned)(group - sim_world->groups);
@@ -157,16 +152,17 @@ static void promote(void *subject, uint64_t epoch)
     group->config = (unsigned)epoch;
     hear(group, word(epoch, group->master, group->leader));
     for (unsigned i = 0; i < SIM_SENTINELS; i++) {
-        quorum_time heard = group->cut & 1u << i ? group->cut_until : sim_world->now + draw(QUORUM_MILLISECOND, latest);
+        quorum_time heard =
+            group->cut & 1u << i ? group->cut_until : sim_world->now + random_log(stream(), QUORUM_MILLISECOND, latest);
         most = heard > most ? heard : most;
         sim_at(heard, hear, group, word(epoch, group->master, i));
     }
-    quorum_time demoted = sim_world->now + draw(10 * QUORUM_MILLISECOND, 20 * QUORUM_SECOND);
+    quorum_time demoted = sim_world->now + random_log(stream(), 10 * QUORUM_MILLISECOND, 20 * QUORUM_SECOND);
     if (group->cut && demoted < group->cut_until)
         demoted = group->cut_until; /* it is cut off with these sentinels */
     sim_at(demoted, demote, group, epoch);
     if (random_chance(stream(), 400))
-        sim_at(sim_world->now + draw(100 * QUORUM_MILLISECOND, 5 * QUORUM_SECOND), rest, group, epoch);
+        sim_at(sim_world->now + random_log(stream(), 100 * QUORUM_MILLISECOND, 5 * QUORUM_SECOND), rest, group, epoch);
     sim_at(most + 2 * QUORUM_SECOND, end, group, epoch);
 }
 
@@ -178,14 +174,14 @@ static void cut_off(struct sim_group *group, unsigned process)
     unsigned old = server_of(group, group->master)->index, new = server_of(group, !group->master)->index;
     SIM_TRACE("network", "cuts off client %u and the master of node %u, with sentinels %x, for %.0f ms", process + 1,
               index_of(group) + 1, group->cut, (double)(group->cut_until - sim_world->now) / 1e6);
-    sim_path_block(process, new, group->cut_until);
+    sim_path_block(process, new, true, true, group->cut_until);
     for (unsigned i = 0; i < SIM_SENTINELS; i++)
         for (unsigned p = 0; p < sim_world->config.processes; p++)
             if ((p == process) != !!(group->cut & 1u << i))
-                sim_path_block(p, sentinel_host(group, i), group->cut_until);
+                sim_path_block(p, sentinel_host(group, i), true, true, group->cut_until);
     for (unsigned p = 0; others && p < sim_world->config.processes; p++)
         if (p != process)
-            sim_path_block(p, old, group->cut_until);
+            sim_path_block(p, old, true, true, group->cut_until);
 }
 
 bool sim_group_elect(struct sim_occasion *at)
@@ -206,7 +202,8 @@ bool sim_group_elect(struct sim_occasion *at)
                                                               : 0;
     group->cut &= ~(1u << group->leader);
     group->cut_until =
-        sim_world->now + draw(QUORUM_SECOND, sim_world->config.max_ttl_ms * QUORUM_MILLISECOND + 12 * QUORUM_SECOND);
+        sim_world->now +
+        random_log(stream(), QUORUM_SECOND, sim_world->config.max_ttl_ms * QUORUM_MILLISECOND + 12 * QUORUM_SECOND);
     uint64_t epoch = ++group->epoch;
     SIM_TRACE(sim_node_name(master), "is to be failed over by sentinel %u in epoch %u", group->leader + 1,
               (unsigned)epoch);
@@ -217,7 +214,8 @@ bool sim_group_elect(struct sim_occasion *at)
     if (brisk && master->up && random_chance(at->random, 700))
         sim_keyspace_copy(&master->snapshot, &master->server.keys, false); /* the replica has missed little */
     quorum_duration soon = brisk ? 20 * QUORUM_MILLISECOND : 60 * QUORUM_MILLISECOND;
-    sim_at(sim_world->now + draw(soon, brisk ? 5 * soon : 400 * QUORUM_MILLISECOND), promote, group, epoch);
+    sim_at(sim_world->now + random_log(stream(), soon, brisk ? 5 * soon : 400 * QUORUM_MILLISECOND), promote, group,
+           epoch);
     return true;
 }
 

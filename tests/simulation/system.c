@@ -9,7 +9,6 @@
 #include <ev.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -137,19 +136,6 @@ SYSTEM int eventfd(unsigned initial, int flags)
     int fd = make(BELL);
     find(fd)->rung = initial;
     return fd;
-}
-
-/* Signals are not simulated, so writes need not block any. */
-SYSTEM int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
-{
-    (void)how;
-    (void)set;
-    return old ? sigemptyset(old) : 0;
-}
-
-SYSTEM int sigpending(sigset_t *set)
-{
-    return sigemptyset(set);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- sockets */

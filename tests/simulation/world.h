@@ -475,7 +475,7 @@ void sim_process_replace(struct sim_process *process); /* a new process replaces
 
 void sim_node_restart(struct sim_node *node); /* is up again, as a new process */
 void sim_node_promote(struct sim_node *node); /* a replica becomes a master, with another history */
-void sim_path_block(unsigned process, unsigned host, quorum_time until);
+void sim_path_block(unsigned process, unsigned host, bool up, bool down, quorum_time until);
 
 /* sentinels.c */
 unsigned sim_servers(void); /* those of the nodes */

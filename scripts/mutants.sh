@@ -228,7 +228,7 @@ caught_by_simulation() {
     if [ $status = 124 ] || [ $status = 137 ] || [ $status = 152 ]; then
       echo "simulation: does not end"
       return 0
-    elif [ $status != 0 ] && ! grep -q '^BROKEN: this run shows no' "$1/output"; then
+    elif [ $status != 0 ] && ! grep -q '^BROKEN: this run shows none' "$1/output"; then
       sed -n 's/^BROKEN: \([^,]*\),.*\(after [0-9]* operations\).*/simulation: \1 \2/p;s/^BROKEN: an assertion.*/simulation: an assertion/p' "$1/output"
       return 0
     fi

@@ -42,8 +42,8 @@ static struct quorum_round begun(const struct quorum_terms *terms)
     return round;
 }
 
-/* One node grants at this time; when the client learned that its clock had stopped; and the end of validity, 0 if the
- * grant was too late. */
+/* One node grants at this time, perhaps after its timeout; when the client learned that its clock had stopped; and the end of
+ * validity, 0 if the grant was too late. */
 static const struct {
     enum quorum_kind kind;
     quorum_duration ttl, minimum_validity, granted;
@@ -66,36 +66,29 @@ static const struct {
     {QUORUM_ADOPT, QUORUM_SECOND, 1, 2 * MS, begin - 1, 988 * MS, QUORUM_WON},
     {QUORUM_ADOPT, QUORUM_SECOND, 1, 2 * MS, begin, 0, QUORUM_LOST_TOO_SLOW},
     {QUORUM_RELEASE, QUORUM_SECOND, 1, 2 * MS, begin, 0, QUORUM_WON},
+    /* A late confirmation counts while its validity is ahead. */
+    {QUORUM_EXTEND, QUORUM_SECOND, 1, 988 * MS - 1, 0, 988 * MS, QUORUM_LOST_NO_QUORUM},
+    {QUORUM_EXTEND, QUORUM_SECOND, 1, 988 * MS, 0, 0, QUORUM_LOST_NO_QUORUM},
+    {QUORUM_EXTEND, QUORUM_SECOND, 1, 60 * MS, begin - 1, 988 * MS, QUORUM_LOST_NO_QUORUM},
+    {QUORUM_EXTEND, QUORUM_SECOND, 1, 60 * MS, begin, 0, QUORUM_LOST_NO_QUORUM},
 };
 
 TEST_ROWS(round, grant_counts_until_its_last_moment, ROWS(moments))
 {
+    const bool late = moments[_i].verdict == QUORUM_LOST_NO_QUORUM;
     struct quorum_terms terms = terms_for(moments[_i].kind, 1);
     terms.ttl = moments[_i].ttl;
     terms.minimum_validity = moments[_i].minimum_validity;
     struct quorum_round round = begun(&terms);
+    if (late)
+        vote(&round, 0, QUORUM_TIMED_OUT, begin + 50 * MS, 0);
     struct quorum_actions actions = vote(&round, 0, QUORUM_GRANTED, begin + moments[_i].granted, moments[_i].stopped);
     bool undoes = terms.kind == QUORUM_ACQUIRE && moments[_i].verdict != QUORUM_WON;
-    ck_assert(actions.decided);
+    ck_assert_int_eq(actions.decided, !late);
+    ck_assert_int_eq(actions.confirmed, late && moments[_i].end);
     ck_assert_uint_eq(actions.undo, undoes);
     ck_assert_int_eq(round.verdict, moments[_i].verdict);
     ck_assert_uint_eq(round.validity_end, moments[_i].end ? begin + moments[_i].end : 0);
-}
-
-TEST(round, late_confirmation_counts_while_its_validity_is_ahead)
-{
-    static const struct {
-        quorum_duration granted;
-        quorum_time stopped;
-        bool confirmed;
-    } rows[] = {{988 * MS - 1, 0, true}, {988 * MS, 0, false}, {60 * MS, begin - 1, true}, {60 * MS, begin, false}};
-    for (int i = 0; i < ROWS(rows); i++) {
-        struct quorum_terms terms = terms_for(QUORUM_EXTEND, 1);
-        struct quorum_round round = begun(&terms);
-        vote(&round, 0, QUORUM_TIMED_OUT, begin + 50 * MS, 0);
-        ck_assert_int_eq(vote(&round, 0, QUORUM_GRANTED, begin + rows[i].granted, rows[i].stopped).confirmed,
-                         rows[i].confirmed);
-    }
 }
 
 /* ------------------------------------------------------------------------------------------------------- hand-overs */

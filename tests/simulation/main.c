@@ -3,8 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "world.h"
 
@@ -21,37 +19,39 @@ struct choice {
     uint32_t without;
 };
 
+static void print_replay(unsigned long long seed, enum sim_beyond beyond)
+{
+    printf("again: scripts/sim.sh --world %llu --trace%s%s\n", seed, beyond ? " --beyond " : "",
+           beyond ? sim_beyond_names[beyond] : "");
+}
+
 static void report_failure(unsigned long long seed, const struct choice *choice, const struct sim_violation *violation)
 {
     printf("\nBROKEN: %s, in world %llu after %llu operations, at %.6f s:\n  %s\n",
            sim_invariant_names[violation->invariant], seed, violation->operations,
            (double)(violation->at - QUORUM_SECOND) / 1e9, violation->text);
-    printf("again: scripts/sim.sh --world %llu --trace%s%s\n", seed, choice->beyond ? " --beyond " : "",
-           choice->beyond ? sim_beyond_names[choice->beyond] : "");
+    print_replay(seed, choice->beyond);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- reports */
 
-static void print_summary(const struct choice *choice, const struct sim_totals *totals)
+static bool draws_kinds(const struct choice *choice)
 {
-    printf("seed %llu: %llu operations in %llu worlds, %llu locks\n ", choice->seed, totals->operations, totals->worlds,
-           totals->acquired);
-    for (unsigned i = 0; i < SIM_SITUATIONS; i++)
-        printf("%s %s %llu", i ? ";" : "", sim_situation_names[i], totals->met[i]);
-    printf("\n");
+    return !choice->one_world && !choice->beyond && !choice->without;
 }
 
 /* Returns false if a long run of all kinds of worlds has not met each situation. */
-static bool has_met_all(const struct choice *choice, const struct sim_totals *totals)
+static bool print_summary(const struct choice *choice, const struct sim_totals *totals)
 {
     bool met = true;
-    if (choice->one_world || choice->beyond || choice->without || totals->operations < ALL_MET)
-        return true;
+    printf("seed %llu: %llu operations in %llu worlds, %llu locks\n ", choice->seed, totals->operations, totals->worlds,
+           totals->acquired);
     for (unsigned i = 0; i < SIM_SITUATIONS; i++) {
-        if (!totals->met[i])
-            printf("BROKEN: this run shows no %s\n", sim_situation_names[i]);
+        printf("%s %s %llu", i ? ";" : "", sim_situation_names[i], totals->met[i]);
         met = met && totals->met[i];
     }
+    met = met || !draws_kinds(choice) || totals->operations < ALL_MET;
+    printf("\n%s", met ? "" : "BROKEN: this run shows none of a situation\n");
     return met;
 }
 
@@ -90,11 +90,6 @@ static bool is_of_kind(const struct sim_config *config, unsigned long long kind)
     default:
         return true;
     }
-}
-
-static bool draws_kinds(const struct choice *choice)
-{
-    return !choice->one_world && !choice->beyond && !choice->without;
 }
 
 /* Returns false if a guarantee was broken. */
@@ -143,13 +138,10 @@ static bool run_boundary(const struct choice *given)
 /* An assertion of the library failed. The library asserts its own assumptions. */
 static void on_abort(int signal)
 {
-    static char text[160];
     (void)signal;
-    int size = snprintf(text, sizeof text,
-                        "\nBROKEN: an assertion, in world %llu\nagain: scripts/sim.sh --world %llu --trace%s%s\n",
-                        sim_world->seed, sim_world->seed, sim_world->config.beyond ? " --beyond " : "",
-                        sim_world->config.beyond ? sim_beyond_names[sim_world->config.beyond] : "");
-    syscall(SYS_write, STDOUT_FILENO, text, (size_t)size);
+    printf("\nBROKEN: an assertion, in world %llu\n", sim_world->seed);
+    print_replay(sim_world->seed, sim_world->config.beyond);
+    fflush(stdout);
 }
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
@@ -243,10 +235,8 @@ int main(int count, char **arguments)
     signal(SIGABRT, on_abort);
     struct sim_totals totals = {0};
     bool sound = choice.boundary ? run_boundary(&choice) : run_worlds(&choice, &totals);
-    if (!choice.boundary) {
-        print_summary(&choice, &totals);
-        sound = sound && has_met_all(&choice, &totals);
-    }
+    if (!choice.boundary)
+        sound = print_summary(&choice, &totals) && sound;
     sim_scripts_close();
     return sound ? 0 : 1;
 }

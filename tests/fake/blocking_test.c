@@ -22,11 +22,6 @@ static void connected_nodes(void)
     scene_connect();
 }
 
-static int acquire(const char *resource)
-{
-    return redlock_acquire(scene.client, resource, &options, &lock, &result);
-}
-
 static void release(redlock_lock **released)
 {
     if (*released)
@@ -78,11 +73,9 @@ static void on_signal(int signal)
     atomic_fetch_add(&interrupted, 1);
 }
 
-enum { BY_THREAD, IN_HANDLER, NOT_CANCELLED };
-
 /* A signal whose handler does not call redlock_cancel() does not end a call. The client's own thread never receives
- * one. */
-TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, NOT_CANCELLED + 1)
+ * one. Cancellations by another thread: fake_deadline. */
+TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, 2)
 {
     struct visit waiter[2];
     struct sigaction action = {.sa_handler = on_signal}, before;
@@ -95,18 +88,15 @@ TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, NOT_C
         start_visit(&waiter[i]);
     }
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    handler_cancels = _i == IN_HANDLER;
+    handler_cancels = _i;
     atomic_store(&interrupted, 0);
     sigaction(SIGUSR2, &action, &before);
-    if (_i == BY_THREAD)
-        redlock_cancel(scene.cancellation);
-    else
-        pthread_kill(waiter[0].thread, SIGUSR2);
-    scene_until(_i == BY_THREAD || atomic_load(&interrupted) > 0);
-    if (_i == NOT_CANCELLED)
+    pthread_kill(waiter[0].thread, SIGUSR2);
+    scene_until(atomic_load(&interrupted) > 0);
+    if (!handler_cancels)
         scene_let_go_on(0, 2, "stock");
     for (unsigned i = 0; i < 2; i++)
-        assert_ends(&waiter[i], _i == NOT_CANCELLED ? REDLOCK_OK : REDLOCK_CANCELLED);
+        assert_ends(&waiter[i], handler_cancels ? REDLOCK_CANCELLED : REDLOCK_OK);
     sigaction(SIGUSR2, &before, NULL);
 }
 
@@ -125,7 +115,7 @@ TEST(blocking, acquire_and_release_during_close_are_cancelled)
     scene.options.node_timeout_ms = 10 * SCENE_SOON_MS; /* the close does not end before this thread has released */
     scene.keys_may_stay = true;
     scene_connect();
-    ck_assert_status(acquire("held by close"), REDLOCK_OK);
+    ck_assert_status(redlock_acquire(scene.client, "held by close", &options, &lock, &result), REDLOCK_OK);
     scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .argument = "stock", .hold = true});
     start_visit(&waiter);
     scene_wait_for_sent_to(0, 3, SENT_SET, 2); /* a request that comes after the release below is held for good */
@@ -168,7 +158,7 @@ TEST(blocking, an_event_callback_may_ask_what_no_node_is_asked_for_and_not_wait)
     scene_connect();
     options.event = ask_in_event;
     options.notify_before_ms = 59000; /* of 60 s minus the drift */
-    ck_assert_status(acquire("stock"), REDLOCK_OK);
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result), REDLOCK_OK);
     scene_until(atomic_load(&event_came));
     ck_assert_status(redlock_release(&lock, NULL, NULL), REDLOCK_OK); /* a close would report its loss */
 }
@@ -219,7 +209,8 @@ TEST_ROWS(owner, reentry_option_selects_the_owner, ROWS(reentries))
 {
     options.reentry = reentries[_i].reentry;
     options.owner = reentries[_i].owner;
-    ck_assert_status(acquire("stock"), reentries[_i].status == REDLOCK_INVALID ? REDLOCK_INVALID : REDLOCK_OK);
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result),
+                     reentries[_i].status == REDLOCK_INVALID ? REDLOCK_INVALID : REDLOCK_OK);
     redlock_lock *first = lock, *second;
     ck_assert_status(redlock_acquire(scene.client, "stock", &options, &second, &result), reentries[_i].status);
     ck_assert_has(redlock_result_text(&result), reentries[_i].words);

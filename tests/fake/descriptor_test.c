@@ -50,11 +50,6 @@ static void wait_for_completions(void)
     scene_until_or(is_readable(redlock_descriptor(scene.connected)), "the descriptor does not become readable");
 }
 
-static void dispatch(void)
-{
-    ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_OK);
-}
-
 static void assert_ends(struct answer *awaited, int status)
 {
     scene_wait(awaited);
@@ -141,7 +136,7 @@ TEST(operations, one_write_announces_all_completions)
     ck_assert_uint_eq(completed_of_many(), 0);
     ck_assert_int_eq(read(redlock_descriptor(scene.connected), &writes, sizeof writes), sizeof writes);
     ck_assert_uint_eq(writes, 1);
-    dispatch();
+    ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_OK);
     ck_assert_uint_eq(completed_of_many(), MANY);
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
 }
@@ -170,7 +165,7 @@ TEST_ROWS(operations, a_callback_may_start_and_block_and_not_dispatch_or_close, 
 {
     closes = _i;
     ask_many(call_in_callback);
-    dispatch();
+    ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_OK);
     ck_assert_uint_eq(completed_of_many(), MANY);
     ck_assert_uint_eq(other.callbacks, 0);
     scene_until(closes || scene_is_logged("inside a callback"));
@@ -184,7 +179,7 @@ static pthread_barrier_t barrier;
 
 static void *dispatch_once(void *unused)
 {
-    dispatch();
+    ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_OK);
     return unused;
 }
 
@@ -350,7 +345,7 @@ TEST_ROWS(operations, a_loss_needs_no_dispatch_and_is_an_event_until_the_release
     wait_for_completions();
     if (_i == RELEASED_BEFORE)
         ck_assert_status(redlock_release(&lock, NULL, &result), REDLOCK_LOST);
-    dispatch();
+    ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_OK);
     ck_assert_uint_eq(events.count, _i == RELEASED_BEFORE ? 0 : 1);
     ck_assert_uint_eq(events.lost, _i == KEPT ? 1 : 0);
     ck_assert_int_eq(events.loss[0], _i == KEPT ? REDLOCK_LOSS_EXPIRED : REDLOCK_NOT_LOST);
@@ -359,20 +354,6 @@ TEST_ROWS(operations, a_loss_needs_no_dispatch_and_is_an_event_until_the_release
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
     if (_i == KEPT)
         ck_assert_status(redlock_release(&lock, NULL, &result), REDLOCK_LOST);
-}
-
-SCENE_CASE(bad_input, three_nodes);
-
-TEST(bad_input, attached_client_has_no_dispatch)
-{
-    scene_attach();
-    ck_assert_status(redlock_descriptor(scene.client), REDLOCK_INVALID);
-    ck_assert_status(redlock_dispatch(scene.client), REDLOCK_INVALID);
-    scene_lock_and_release("stock"); /* turns the loop, which logs */
-    scene_until(scene_is_logged("redlock_descriptor(): the client is attached"));
-    scene_until(scene_is_logged("redlock_dispatch(): the client is attached"));
-    ck_assert_status(redlock_dispatch(NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_descriptor(NULL), REDLOCK_INVALID);
 }
 
 TEST_PROGRAM("descriptor")

@@ -16,16 +16,6 @@ static void hold_lock(void)
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
 }
 
-static int extend(uint32_t ttl_ms)
-{
-    return scene_wait(scene_start_extend(&answer, lock, ttl_ms));
-}
-
-static int release(void)
-{
-    return scene_release(&answer, &lock);
-}
-
 /* The first three nodes lose the key. */
 static void lose_majority(bool to_another_holder)
 {
@@ -62,7 +52,7 @@ TEST(extend, extension_lengthens_on_every_node_and_never_shortens)
     static const char *const sent[] = {"60000", "120000", "1000", "120000"};
     hold_lock();
     for (unsigned i = 0; i < ROWS(ttls); i++) {
-        ck_assert_status(extend(ttls[i]), REDLOCK_OK);
+        ck_assert_status(scene_wait(scene_start_extend(&answer, lock, ttls[i])), REDLOCK_OK);
         ck_assert_uint_eq(answer.result.attempts, 1);
         ck_assert_int_gt(redlock_validity_ms(lock), i ? 110000 : 50000);
         ck_assert_int_eq(answer.result.validity_ms > 110000, i > 0);
@@ -82,13 +72,13 @@ TEST_ROWS(extend, majority_without_the_key_is_a_loss_and_undone_unless_the_token
     if (_i == PASSED_ON)
         ck_assert_uint_eq(strcspn(redlock_lock_token(lock), "/"), 40);
     lose_majority(_i == ANOTHER_HAS_IT);
-    ck_assert_status(extend(120000), REDLOCK_LOST);
+    ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 120000)), REDLOCK_LOST);
     ck_assert_uint_eq(answer.result.absent, 3);
     ck_assert_int_eq(answer.result.validity_ms, 0);
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_status(extend(120000), REDLOCK_LOST); /* the loss is final */
-    ck_assert_status(release(), REDLOCK_LOST);
+    ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 120000)), REDLOCK_LOST); /* the loss is final */
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_LOST);
     scene_assert_key(0, 3, "stock", _i == ANOTHER_HAS_IT); /* another holder's key stays */
     if (_i != PASSED_ON) {
         assert_released(3, 5);
@@ -111,13 +101,13 @@ TEST_ROWS(extend, nodes_that_are_healed_while_the_lock_is_released_by_its_token_
     hold_lock();
     ck_assert_uint_eq(strcspn(redlock_lock_token(lock), "/"), 40);
     scene_each(3, 5, fake_server_forget_keys);
-    ck_assert_status(extend(0), REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 0)), REDLOCK_OK);
     scene_until(scene_has_key(3, "stock") && scene_has_key(4, "stock"));
     scene_until(scene_statistics().healed == 2);
     if (_i == HEALED_AND_CONFIRMED)
-        ck_assert_status(extend(0), REDLOCK_OK);
+        ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 0)), REDLOCK_OK);
     lose_majority(false);
-    ck_assert_status(extend(0), REDLOCK_LOST);
+    ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 0)), REDLOCK_LOST);
     if (_i == HEALED) {
         assert_released(3, 5);
     } else {
@@ -126,7 +116,7 @@ TEST_ROWS(extend, nodes_that_are_healed_while_the_lock_is_released_by_its_token_
         scene_assert_key(3, 5, "stock", true);
         scene_each(3, 5, fake_server_forget_keys);
     }
-    ck_assert_status(release(), REDLOCK_LOST);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_LOST);
     ck_assert_uint_eq(scene_count(3, SENT_UNDO) + scene_count(4, SENT_UNDO), _i == HEALED ? 2 : 0);
 }
 
@@ -138,9 +128,9 @@ TEST(extend, extension_of_an_expired_lock_sends_no_request)
     lock->lease->validity_end = lock->lease->rules.validity_end;
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_status(extend(60000), REDLOCK_LOST);
+    ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 60000)), REDLOCK_LOST);
     ck_assert_uint_eq(scene_count_all(SENT_EXTEND), 0);
-    ck_assert_status(release(), REDLOCK_LOST);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_LOST);
 }
 
 /* --- Release --- */
@@ -160,7 +150,7 @@ TEST_ROWS(release, release_that_met_a_passing_error_is_repeated, ROWS(refusals))
 {
     hold_lock();
     scene_refuse(0, 3, "EVALSHA", 1, refusals[_i].error);
-    ck_assert_status(release(), refusals[_i].status);
+    ck_assert_status(scene_release(&answer, &lock), refusals[_i].status);
     ck_assert_uint_eq(answer.result.refused, 3);
     ck_assert_has(answer.result.node[0].text, refusals[_i].word);
     scene_wait_for_sent_to(0, 3, SENT_UNDO, 2);
@@ -194,7 +184,7 @@ TEST_ROWS(release, an_undo_is_repeated_for_as_long_as_the_key_may_exist, BY_TOKE
         hold_lock();
         lock->lease->ttl_ms = 300;
         scene_refuse(1, 4, "EVALSHA", 1, FAKE_BUSY);
-        ck_assert_status(extend(60000), REDLOCK_NO_QUORUM);
+        ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 60000)), REDLOCK_NO_QUORUM);
     } else {
         scene_attach();
         scene_hold_on(0, 5, "stock");
@@ -222,7 +212,7 @@ TEST(release, release_reaches_nodes_that_come_back)
 {
     hold_lock();
     scene_cut_off(0, 3);
-    ck_assert_status(release(), REDLOCK_NO_QUORUM);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
     ck_assert_uint_eq(answer.result.kept_releases, 3);
     ck_assert_has(redlock_result_text(&answer.result), "; 3 nodes get the release when connected again");
@@ -350,11 +340,11 @@ TEST(noscript, a_node_that_never_knows_a_script_has_refused)
     hold_lock();
     scene_refuse(0, 3, "EVALSHA", 0, FAKE_NOSCRIPT);
     scene_refuse(0, 3, "EVAL", 0, FAKE_NOSCRIPT);
-    ck_assert_status(extend(120000), REDLOCK_NO_QUORUM);
+    ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 120000)), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.refused, 3);
     ck_assert_uint_eq(scene_count(0, SENT_EXTEND), 2);
     quorum_time start = rl_now();
-    ck_assert_status(release(), REDLOCK_NO_QUORUM);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.refused, 3);
     quorum_time heartbeats = 1 + quorum_time_since(start, rl_now()) / QUORUM_SECOND;
     ck_assert_uint_le(scene_count(0, SENT_UNDO), 2 + 2 * heartbeats); /* two for the release, two at each heartbeat */

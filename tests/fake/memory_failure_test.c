@@ -117,20 +117,13 @@ static void use_client(void)
     }
 }
 
-static int create(bool own_thread)
-{
-    if (!own_thread)
-        return redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, NULL);
-    int status = redlock_connect(scene_list(), &scene.options, &scene.client, NULL);
-    scene.connected = scene.client;
-    return status;
-}
-
 static bool live(bool own_thread, bool lasts, size_t k)
 {
     begin_life(lasts, k);
     scene_hold_on(0, 2, "held");
-    int status = create(own_thread);
+    int status = own_thread ? redlock_connect(scene_list(), &scene.options, &scene.client, NULL)
+                            : redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, NULL);
+    scene.connected = own_thread ? scene.client : NULL;
     assert_fine("create", status, REDLOCK_OK);
     if (status == REDLOCK_OK) {
         use_client();

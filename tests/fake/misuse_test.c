@@ -57,6 +57,8 @@ TEST(arguments, null_is_refused_in_words)
     ck_assert_status(redlock_close_async(NULL, NULL, scene_completed, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_release(NULL, NULL, &result), REDLOCK_INVALID);
     ck_assert_status(redlock_close(NULL, NULL, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_dispatch(NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_descriptor(NULL), REDLOCK_INVALID);
     ck_assert(!redlock_validity_ms(NULL) && !redlock_valid_until_ns(NULL));
     ck_assert_str_eq(redlock_lock_token(NULL), "");
     ck_assert_str_eq(redlock_lock_resource(NULL, &size), "");
@@ -138,12 +140,16 @@ TEST(arguments, a_resource_may_be_as_long_as_allowed)
 
 SCENE_CASE(thread_and_process, three_nodes);
 
-TEST(thread_and_process, an_attached_client_has_no_blocking_functions)
+TEST(thread_and_process, an_attached_client_has_no_blocking_functions_and_no_dispatch)
 {
     scene_attach();
     call.lock = scene_lock("stock");
     ck_assert_uint_eq(calls_not_refused(BLOCKING, 0, "asynchronous client"), 0);
     ck_assert(scene.client && call.lock);
+    ck_assert_status(redlock_descriptor(scene.client), REDLOCK_INVALID);
+    ck_assert_status(redlock_dispatch(scene.client), REDLOCK_INVALID);
+    scene_until(scene_is_logged("redlock_descriptor(): the client is attached"));
+    scene_until(scene_is_logged("redlock_dispatch(): the client is attached"));
 }
 
 static void *call_all(void *unused)

@@ -10,12 +10,6 @@ static void five_nodes(void)
     scene_attach();
 }
 
-/* The next query gets this reply. */
-static void reply_to_query(unsigned node, const char *reply)
-{
-    fake_server_add_rule(scene.node[node], &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = reply});
-}
-
 SCENE_CASE(states, five_nodes);
 
 /* Keys of others on the nodes, and the state. With different ends the lock lasts as long as a majority of its keys. */
@@ -77,8 +71,11 @@ TEST_ROWS(states, each_reply_is_a_state_or_a_refusal, ROWS(edges))
 {
     int32_t waiters = edges[_i].waiters;
     bool refused = edges[_i].remaining_ms < 0 && edges[_i].remaining_ms != REDLOCK_STATE_NO_EXPIRY;
-    reply_to_query(0, edges[_i].reply);
-    reply_to_query(1, "*4\r\n$-1\r\n:-2\r\n:5\r\n*0\r\n");
+    fake_server_add_rule(scene.node[0],
+                         &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = edges[_i].reply});
+    fake_server_add_rule(
+        scene.node[1],
+        &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = "*4\r\n$-1\r\n:-2\r\n:5\r\n*0\r\n"});
     ck_assert_status(scene_wait(scene_start_query(&answer, "stock")), REDLOCK_OK);
     ck_assert_int_eq(answer.state.node[0].remaining_ms, edges[_i].remaining_ms);
     ck_assert_int_eq(answer.state.node[0].waiters, waiters);

@@ -49,11 +49,6 @@ static void hold_one(const redlock_acquire_options *options)
     scene_wait_for_replies(0, 5);
 }
 
-static quorum_time end_of_validity(void)
-{
-    return held.lock->lease->rules.validity_end;
-}
-
 /* By themselves the locks would be due minutes later. The nodes' timeouts are reset to the configured value, because a
  * busy machine has raised them. */
 static void make_all_due(void)
@@ -217,13 +212,13 @@ static struct scene_events events; /* the close reports losses after the test, t
 TEST(events, ttl_of_an_extension_that_is_confirmed_late_counts)
 {
     hold_one(SCENE_WITH(.ttl_ms = TTL_MS / 2, .owner = &held));
-    quorum_time end = end_of_validity();
+    quorum_time end = held.lock->lease->rules.validity_end;
     scene_hold_replies(0, 5, "EVALSHA");
     scene_start_extend(&answer, held.lock, TTL_MS);
     scene_time_out(0, 5);
     ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
     scene_calm(0, 5);
-    scene_until(end_of_validity() > end);
+    scene_until(held.lock->lease->rules.validity_end > end);
     ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.ttl_ms = TTL_MS, .owner = &held)), REDLOCK_OK);
     ck_assert_uint_eq(answer.result.attempts, 0);
 }
@@ -572,18 +567,19 @@ TEST_ROWS(turns, lock_is_renewed_by_a_majority_of_turns, ROWS(kinds))
 {
     hold_one(kinds[_i]);
     scene_each(0, 5, fake_server_forget_records);
-    quorum_time end = end_of_validity();
+    quorum_time end = held.lock->lease->rules.validity_end;
     scene_hold_replies(4, 5, "EVALSHA");
     give_turn(4);
     quorum_time sent_before = rl_now();
     give_turn(0);
     give_turn(2);
     scene_until(scripts_sent(0, 5) == 3);
-    ck_assert_uint_eq(end_of_validity(), end);
+    ck_assert_uint_eq(held.lock->lease->rules.validity_end, end);
     scene_calm(4, 5);
-    scene_until(end_of_validity() > end);
-    ck_assert_uint_le(end_of_validity(), quorum_validity_end(sent_before, TTL_MS * QUORUM_MILLISECOND,
-                                                             scene.client->core.options.drift_ppm));
+    scene_until(held.lock->lease->rules.validity_end > end);
+    ck_assert_uint_le(
+        held.lock->lease->rules.validity_end,
+        quorum_validity_end(sent_before, TTL_MS * QUORUM_MILLISECOND, scene.client->core.options.drift_ppm));
     ck_assert_uint_eq(scene_statistics().renewed, 1);
     ck_assert_uint_eq(scripts_sent(1, 2) + scripts_sent(3, 4), 0);
     ck_assert_uint_eq(scripts_sent(0, 5), 3);

@@ -38,16 +38,6 @@ static unsigned showing(void)
     return count;
 }
 
-static int adopt(const redlock_acquire_options *options, const char *token)
-{
-    return scene_wait(scene_start_adopt(&answer, "stock", options, token));
-}
-
-static int release_token(const char *token)
-{
-    return scene_wait(scene_start_release_token(&answer, "stock", token));
-}
-
 SCENE_CASE(all_answers, five_nodes);
 
 /* By an acquire, an adoption and a release by token. */
@@ -60,9 +50,9 @@ TEST_ROWS(all_answers, nodes_that_are_being_connected_are_waited_for, 3)
     if (_i == 0)
         scene_acquire(&answer, "free", &all);
     else if (_i == 1)
-        adopt(&all, TOKEN);
+        scene_wait(scene_start_adopt(&answer, "stock", &all, TOKEN));
     else
-        release_token(TOKEN);
+        scene_wait(scene_start_release_token(&answer, "stock", TOKEN));
     ck_assert_answer(&answer, REDLOCK_OK);
     ck_assert_uint_eq(answer.result.granted, 5);
     scene.keys_may_stay = true;
@@ -76,12 +66,12 @@ TEST_ROWS(adopt, a_majority_that_holds_the_token_is_needed, 6)
 {
     scene_hold_on(0, 5, "stock");
     show((unsigned)_i, 600000);
-    ck_assert_status(adopt(NULL, TOKEN), _i < 3 ? REDLOCK_LOST : REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_adopt(&answer, "stock", NULL, TOKEN)), _i < 3 ? REDLOCK_LOST : REDLOCK_OK);
     ck_assert_uint_eq(showing(), (unsigned)_i);
     ck_assert_uint_eq(scene_count_all(SENT_UNDO), 0);
     scene_assert_key(0, 5, "stock", true);
     if (_i == 0) {
-        ck_assert_status(release_token(TOKEN), REDLOCK_LOST);
+        ck_assert_status(scene_wait(scene_start_release_token(&answer, "stock", TOKEN)), REDLOCK_LOST);
         scene_assert_key(0, 5, "stock", true);
     }
     scene.keys_may_stay = true;
@@ -102,7 +92,9 @@ TEST_ROWS(adopt, failed_adoption_leaves_the_keys, ROWS(failures))
 {
     show(5, 600000);
     scene_add_rule(0, 3, &failures[_i].rule);
-    adopt(SCENE_WITH(.ttl_ms = failures[_i].ttl_ms, .minimum_validity_ms = failures[_i].minimum_validity_ms), TOKEN);
+    scene_wait(scene_start_adopt(
+        &answer, "stock",
+        SCENE_WITH(.ttl_ms = failures[_i].ttl_ms, .minimum_validity_ms = failures[_i].minimum_validity_ms), TOKEN));
     ck_assert_answer(&answer, failures[_i].status);
     scene_wait_for_replies(0, 5);
     ck_assert_uint_eq(showing(), 5);
@@ -118,7 +110,7 @@ TEST(adopt, a_lock_of_the_longest_token_is_adopted)
         memcpy(text + 4 * i, "\\x01", 5);
     for (unsigned i = 0; i < scene.nodes; i++)
         fake_server_set_key(scene.node[i], "stock", token, 20000);
-    ck_assert_status(adopt(NULL, text), REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_adopt(&answer, "stock", NULL, text)), REDLOCK_OK);
     ck_assert_str_eq(redlock_lock_token(answer.lock), text);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     scene_wait_for_sent_to(0, scene.nodes, SENT_UNDO, 1);
@@ -138,7 +130,7 @@ TEST(adopt, only_a_plain_lock_can_be_adopted)
         {"a shared lock", SCENE_WITH(.shared = 1)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ck_assert_status(adopt(rows[i].options, TOKEN), REDLOCK_INVALID);
+        ck_assert_status(scene_wait(scene_start_adopt(&answer, "stock", rows[i].options, TOKEN)), REDLOCK_INVALID);
         ck_assert_has(answer.result.text, rows[i].says);
     }
     ck_assert_uint_eq(scene_count_all(SENT_EXTEND), 0);
@@ -147,9 +139,10 @@ TEST(adopt, only_a_plain_lock_can_be_adopted)
 TEST(adopt, a_client_has_one_handle_of_a_token)
 {
     redlock_lock *lock = scene_lock("stock");
-    ck_assert_status(adopt(NULL, redlock_lock_token(lock)), REDLOCK_INVALID);
+    ck_assert_status(scene_wait(scene_start_adopt(&answer, "stock", NULL, redlock_lock_token(lock))), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "this client holds that lock");
-    ck_assert_status(release_token(redlock_lock_token(lock)), REDLOCK_INVALID);
+    ck_assert_status(scene_wait(scene_start_release_token(&answer, "stock", redlock_lock_token(lock))),
+                     REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "this client holds that lock");
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
 }

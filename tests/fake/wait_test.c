@@ -22,21 +22,6 @@ static void hold_majority(void)
     scene_hold_on(0, 3, "stock");
 }
 
-static void let_go_of_majority(void)
-{
-    scene_let_go_on(0, 3, "stock");
-}
-
-static void start(void)
-{
-    scene_start_acquire(&answer, "stock", &options);
-}
-
-static void assert_acquired(void)
-{
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-}
-
 SCENE_CASE(success, five_nodes);
 
 /* The handshake of a majority takes longer than the nodes' timeout. */
@@ -61,13 +46,13 @@ TEST(success, the_second_of_two_waiting_acquires_of_one_owner_re_enters)
     options.owner = &owner;
     scene_attach();
     hold_majority();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     options.wait_ms = INT64_MAX;
     scene_start_acquire(&second, "stock", &options);
     scene_wait_for_sent(0, SENT_WAIT, 1);
     ck_assert_uint_eq(answer.callbacks, 0);
-    let_go_of_majority();
-    assert_acquired();
+    scene_let_go_on(0, 3, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_ge(answer.result.attempts, 2);
     ck_assert_int_eq(answer.result.cause, REDLOCK_OK);
     scene_wait_for_sent(0, SENT_ATTEMPT, 2);
@@ -88,10 +73,10 @@ TEST(success, a_majority_that_is_connected_makes_a_queue)
     scene_each(3, 5, fake_server_pause);
     scene_attach_only();
     hold_majority();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent_to(0, 3, SENT_WAIT, 1);
-    let_go_of_majority();
-    assert_acquired();
+    scene_let_go_on(0, 3, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 
 static struct rl_queue *queue_for_stock(void)
@@ -115,11 +100,11 @@ TEST(success, winner_leaves_the_queue_where_the_reply_was_late)
     options.fence = 1;
     scene_attach();
     scene_hold_on(0, 5, "stock");
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     rest_until_notified();
     scene_hold_replies(3, 5, NULL);
-    let_go_of_majority();
-    assert_acquired();
+    scene_let_go_on(0, 3, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     scene_calm(3, 5);
     scene_wait_for_replies(3, 5);
     scene_assert_key(3, 5, "stock:redlock:queue", false);
@@ -202,7 +187,7 @@ TEST_ROWS(stages, a_wait_that_ends_says_why_and_leaves_nothing, ROWS(ends))
     if (ends[_i].then)
         ends[_i].then();
     options.cancellation = scene_cancellation();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     scene_until(scene_count_all(ends[_i].sent) >= ends[_i].count && has_cause(ends[_i].cause));
     if (end == BY_CANCELLATION)
         redlock_cancel(scene.cancellation);
@@ -215,7 +200,7 @@ TEST_ROWS(stages, a_wait_that_ends_says_why_and_leaves_nothing, ROWS(ends))
     ck_assert_ptr_null(answer.lock);
     ck_assert_int_eq(answer.result.validity_ms, 0);
     scene_calm(0, 3);
-    let_go_of_majority();
+    scene_let_go_on(0, 3, "stock");
     scene_let_go_on(0, 3, "two");
     scene_wait_for_no_key(0, 5, "stock:redlock:queue");
     scene_wait_for_no_key(0, 5, "two:redlock:queue");
@@ -231,7 +216,7 @@ TEST(stages, a_wait_that_timed_out_shows_the_last_attempt_that_finished)
     scene_attach();
     hold_majority();
     scene_refuse(0, 5, "SUBSCRIBE", 0, FAKE_NOPERM); /* so that it waits by attempts */
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent_to(0, 5, SENT_WAIT, 1);
     scene_until(has_cause(REDLOCK_HELD));
     unsigned before = scene_count(0, SENT_ATTEMPT);
@@ -243,7 +228,7 @@ TEST(stages, a_wait_that_timed_out_shows_the_last_attempt_that_finished)
     ck_assert_uint_ge(answer.result.held, 3);
     ck_assert_has(redlock_result_text(&answer.result), " held (");
     scene_calm(0, 5);
-    let_go_of_majority();
+    scene_let_go_on(0, 3, "stock");
     scene_lock_and_release("stock");
 }
 
@@ -263,7 +248,7 @@ TEST_ROWS(stages, a_reply_that_has_arrived_counts_though_the_loop_is_late, 2)
     scene_hold_replies(0, 5, "SET");
     if (_i == 1)
         hold_majority();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     scene_calm(0, 5);
     ck_assert(wait_until(majority_has_replied, NULL, SCENE_SOON_MS));
@@ -280,8 +265,8 @@ TEST(ends, cancellation_ends_neither_a_lock_nor_itself)
 {
     scene_attach();
     options.cancellation = scene_cancellation();
-    start();
-    assert_acquired();
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     redlock_cancel(scene.cancellation);
     scene_turn();
@@ -328,7 +313,7 @@ TEST_ROWS(ends, a_place_is_given_up_or_kept_for_the_next_waiter, 2)
     scene_attach();
     options.cancellation = scene_cancellation();
     scene_hold_on(0, 5, "stock");
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     rest_until_notified();
     snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token.bytes);
     scene_each(0, 5, fake_server_forget_scripts);
@@ -366,7 +351,7 @@ TEST(ends, a_cancellation_that_is_reset_at_once_ends_the_wait)
     scene_attach();
     options.cancellation = scene_cancellation();
     hold_majority();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     for (unsigned i = 0; i < 2; i++)
         redlock_cancel(scene.cancellation);
     for (unsigned i = 0; i < 2; i++)
@@ -383,7 +368,7 @@ TEST(ends, a_wake_up_that_is_no_cancellation_looks_at_no_operation)
     scene_attach();
     options.cancellation = scene_cancellation();
     hold_majority();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     atomic_fetch_add(&scene.cancellation->changes, 1); /* half of redlock_cancel() */
     rl_wakeup_signal(scene.client->core.wakeup);
     scene_turn();
@@ -403,7 +388,7 @@ TEST(ends, the_poll_of_a_waiter_that_has_left_is_not_sent_again)
     options.cancellation = scene_cancellation();
     scene_hold_on(0, 5, "stock");
     fake_server_add_rule(scene.node[0], &forgotten);
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent(0, SENT_WAIT, 1);
     snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token.bytes);
     redlock_cancel(scene.cancellation);
@@ -417,17 +402,12 @@ TEST(ends, the_poll_of_a_waiter_that_has_left_is_not_sent_again)
 
 /* --- Ready --- */
 
-static int ready(int64_t wait_ms)
-{
-    return scene_wait(scene_start_ready(&answer, wait_ms));
-}
-
 TEST(ends, ready_returns_at_once_or_waits)
 {
     scene_each(0, 3, fake_server_stop_listening);
     scene_attach_only();
-    ck_assert_status(ready(0), REDLOCK_NO_QUORUM);
-    ck_assert_status(ready(50), REDLOCK_TIMED_OUT);
+    ck_assert_status(scene_wait(scene_start_ready(&answer, 0)), REDLOCK_NO_QUORUM);
+    ck_assert_status(scene_wait(scene_start_ready(&answer, 50)), REDLOCK_TIMED_OUT);
     ck_assert_int_eq(answer.result.cause, REDLOCK_NO_QUORUM);
     ck_assert_uint_le(answer.result.granted, 2);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
@@ -438,8 +418,8 @@ TEST(ends, ready_returns_at_once_or_waits)
     scene_each(0, 3, fake_server_listen);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_ge(answer.result.granted, 3);
-    ck_assert_status(ready(INT64_MAX), REDLOCK_OK);
-    ck_assert_status(ready(-2), REDLOCK_INVALID);
+    ck_assert_status(scene_wait(scene_start_ready(&answer, INT64_MAX)), REDLOCK_OK);
+    ck_assert_status(scene_wait(scene_start_ready(&answer, -2)), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "wait_ms is -2");
 }
 
@@ -451,11 +431,11 @@ TEST(ends, a_message_may_name_a_slot_that_begins_in_the_prefix)
     scene.options.prefix = ":redlock:slot:";
     scene_attach();
     scene_hold_on(0, 3, ":redlock:slot:stock");
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent(0, SENT_WAIT, 1);
     rl_queues_wake(&scene.client->locks, 0, key, sizeof key - 1);
     scene_let_go_on(0, 3, ":redlock:slot:stock");
-    assert_acquired();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 
 /* --- A crowd: the waiters of one client for one name --- */
@@ -608,7 +588,7 @@ TEST(readers, one_reader_polls_for_all)
     scene_attach();
     for (unsigned i = 0; i < 3; i++)
         fake_server_set_key(scene.node[i], "stock", "foreign", 600000);
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     options.cancellation = scene_cancellation();
     scene_start_acquire(&other, "stock", &options);
     rest_until_notified();
@@ -618,7 +598,7 @@ TEST(readers, one_reader_polls_for_all)
     ck_assert_uint_le(other.result.attempts, 2);
     for (unsigned i = 0; i < 3; i++)
         fake_server_delete_key(scene.node[i], "stock");
-    assert_acquired();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_ge(answer.result.attempts, 5);
 }
 
@@ -633,11 +613,11 @@ TEST_ROWS(any, the_first_that_is_free_ends_the_wait, 2)
     options.event_arg = &events;
     scene_attach();
     hold_any();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent(0, SENT_WAIT, 2);
     ck_assert_uint_eq(answer.callbacks, 0);
     scene_let_go_on(0, 3, freed);
-    assert_acquired();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_str_eq(redlock_lock_resource(answer.lock, NULL), freed);
     ck_assert_uint_eq(redlock_lock_resources(answer.lock), 1);
     ck_assert_int_gt(answer.result.validity_ms, 0);
@@ -656,10 +636,10 @@ TEST(any, a_second_lock_is_given_up)
     scene_attach();
     scene_hold_replies(0, 5, "SET");
     want_any();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent_to(0, 5, SENT_SET, 2);
     scene_calm(0, 5);
-    assert_acquired();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     bool is_stock = strcmp(redlock_lock_resource(answer.lock, NULL), "stock") == 0;
     scene_wait_for_no_key(0, 5, is_stock ? "two" : "stock");
     scene_assert_key(0, 3, is_stock ? "stock" : "two", true);
@@ -676,12 +656,12 @@ TEST(any, what_can_never_be_granted_ends_the_wait_for_the_others)
     options.owner = &options;
     ck_assert_status(scene_acquire(&reader, "stock", SCENE_WITH(.owner = &options, .shared = 1)), REDLOCK_OK);
     want_any();
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "' shared; release that first");
     scene_wait_for_no_key(0, 5, "two");
     scene.client->core.options.operations_max = 2; /* itself, and one more */
-    start();
+    scene_start_acquire(&answer, "stock", &options);
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "operations_max");
 }

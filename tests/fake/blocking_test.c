@@ -47,11 +47,6 @@ static void *acquire_stock(void *arg)
     return NULL;
 }
 
-static void start_visit(struct visit *visit)
-{
-    visit->thread = scene_thread(acquire_stock, visit);
-}
-
 TEST_CASE_WITHIN(blocking, three_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
 
 /* --- Interruption --- */
@@ -85,7 +80,7 @@ TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, 2)
     options.wait_ms = REDLOCK_FOREVER;
     for (unsigned i = 0; i < 2; i++) {
         waiter[i] = (struct visit){.options = options, .releases = true};
-        start_visit(&waiter[i]);
+        waiter[i].thread = scene_thread(acquire_stock, &waiter[i]);
     }
     scene_wait_for_sent(0, SENT_WAIT, 1);
     handler_cancels = _i;
@@ -117,7 +112,7 @@ TEST(blocking, acquire_and_release_during_close_are_cancelled)
     scene_connect();
     ck_assert_status(redlock_acquire(scene.client, "held by close", &options, &lock, &result), REDLOCK_OK);
     scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .argument = "stock", .hold = true});
-    start_visit(&waiter);
+    waiter.thread = scene_thread(acquire_stock, &waiter);
     scene_wait_for_sent_to(0, 3, SENT_SET, 2); /* a request that comes after the release below is held for good */
     pthread_t closing = scene_thread(close_from_here, &close_status);
     scene_until(redlock_lock_loss(lock) == REDLOCK_LOSS_CLOSED);
@@ -174,10 +169,10 @@ TEST(owner, new_thread_is_another_owner_than_dead_one_of_same_pthread_t)
 {
     struct visit first = {.options = options}, later = first;
     unsigned same = 0;
-    start_visit(&first);
+    first.thread = scene_thread(acquire_stock, &first);
     assert_ends(&first, REDLOCK_OK);
     for (unsigned i = 0; i < THREADS_TRIED && !same; i++) {
-        start_visit(&later);
+        later.thread = scene_thread(acquire_stock, &later);
         assert_ends(&later, REDLOCK_HELD);
         same += pthread_equal(later.thread, first.thread) != 0;
     }

@@ -67,24 +67,11 @@ static void close_client(bool asynchronously)
     ck_assert_ptr_null(scene.client);
 }
 
-static void acquire(void)
-{
-    scene_start_acquire(&answer, "stock", &options);
-    assert_ends(&answer, REDLOCK_OK);
-    lock = answer.lock;
-}
-
-/* Waits for the operations in progress on the nodes: those whose completion waits are not counted. */
-static void wait_for_the_nodes(void)
-{
-    scene_until(scene_statistics().operations_pending == 0);
-}
-
 static void ask_many(redlock_callback first)
 {
     for (unsigned i = 0; i < MANY; i++)
         scene_start_ready_then(&many[i], 0, i ? scene_completed : first);
-    wait_for_the_nodes();
+    scene_until(scene_statistics().operations_pending == 0); /* those whose completion waits are not counted */
 }
 
 static unsigned completed_of_many(void)
@@ -132,7 +119,7 @@ TEST(operations, one_write_announces_all_completions)
     ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
     scene_start_acquires(many, MANY, &options);
-    wait_for_the_nodes();
+    scene_until(scene_statistics().operations_pending == 0);
     ck_assert_uint_eq(completed_of_many(), 0);
     ck_assert_int_eq(read(redlock_descriptor(scene.connected), &writes, sizeof writes), sizeof writes);
     ck_assert_uint_eq(writes, 1);
@@ -283,7 +270,7 @@ TEST_ROWS(leaving, a_close_runs_the_callbacks_that_wait, 2)
     options.event_arg = &events;
     scene_hold_on(0, 2, "held");
     scene_start_acquires(many, MANY, &options);
-    wait_for_the_nodes();
+    scene_until(scene_statistics().operations_pending == 0);
     options.wait_ms = REDLOCK_FOREVER;
     scene_start_acquire(&other, "held", &options);
     ck_assert_uint_eq(completed_of_many(), 0);
@@ -323,7 +310,9 @@ static void acquire_without_an_event(bool warns)
         memset(&events, 0, sizeof events);
         options.ttl_ms = ttl_ms;
         options.notify_before_ms = warns ? ttl_ms * 9 / 10 : 0; /* a client that is late still warns first */
-        acquire();
+        scene_start_acquire(&answer, "stock", &options);
+        assert_ends(&answer, REDLOCK_OK);
+        lock = answer.lock;
     }
 }
 

@@ -205,17 +205,6 @@ static void wait_for_master(unsigned server)
     scene_until(node->address->port == fake_server_port(scene.node[server]) && node->state == RL_NODE_READY);
 }
 
-/* The client hears no more of the Sentinels, however late they are. The master stays confirmed. */
-static void freeze_witnesses(void)
-{
-    struct rl_node *node = scene.client->nodes->node;
-    for (unsigned i = 0; i < 3; i++) {
-        scene_until(node->witnesses->witness[i].state == RL_WITNESS_RESTING);
-        node->witnesses->witness[i].timer.fire = do_nothing;
-    }
-    node->confirmed_until = rl_now() + HOUR * QUORUM_SECOND;
-}
-
 SCENE_CASE(promoted, five_marked_nodes);
 
 /* Whether the master settles a second after the end of the lock's validity, or before it. */
@@ -237,15 +226,20 @@ static const struct {
 TEST_ROWS(promoted, extension_and_kept_release_count_on_the_only_master, 7)
 {
     attach_to_sentinels();
-    freeze_witnesses();
-    keep_quiet(scene.client->nodes->node);
+    struct rl_node *node = scene.client->nodes->node;
+    for (unsigned i = 0; i < 3; i++) { /* the client hears no more of the Sentinels, however late they are */
+        scene_until(node->witnesses->witness[i].state == RL_WITNESS_RESTING);
+        node->witnesses->witness[i].timer.fire = do_nothing;
+    }
+    node->confirmed_until = rl_now() + HOUR * QUORUM_SECOND;
+    keep_quiet(node);
     ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.at_least_ms = keepings[_i].at_least_ms)), REDLOCK_OK);
     redlock_lock *lock = answer.lock;
     quorum_time end = lock->lease->rules.validity_end;
     quorum_time settled = keepings[_i].extends ? 0 : end - QUORUM_SECOND;
     scene.client->nodes->guard->node[0].settled = keepings[_i].settles_later ? end + QUORUM_SECOND : settled;
     if (!keepings[_i].confirmed)
-        scene.client->nodes->node[0].confirmed_until = 0;
+        node->confirmed_until = 0;
     if (keepings[_i].extends) {
         ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 0)), keepings[_i].status);
         ck_assert_int_eq(lock->lease->rules.validity_end > end, keepings[_i].status == REDLOCK_OK);

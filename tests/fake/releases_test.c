@@ -54,9 +54,8 @@ static void expect(unsigned count, int status)
 
 static void expect_no_key(unsigned count)
 {
-    for (unsigned node = 0; node < scene.nodes; node++)
-        for (unsigned i = 0; i < count; i++)
-            scene_until_or(!scene_has_key(node, scene_name(i)), "node %u still has %s", node, scene_name(i));
+    for (unsigned i = 0; i < count; i++)
+        scene_wait_for_no_key(0, scene.nodes, scene_name(i));
 }
 
 /* Releases the locks in one turn. Afterwards no node has a key: the undo of each is sent again where it may have failed. */

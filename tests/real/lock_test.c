@@ -7,7 +7,7 @@
 
 #include <netdb.h>
 
-enum { NODES = 5, QUORUM = 3, SHORT_TTL_MS = 4000 };
+enum { NODES = 5, QUORUM = 3 };
 
 static const char key[] = real_key("lock");
 
@@ -51,41 +51,6 @@ TEST_ROWS(lock, a_lock_is_its_token_on_every_node_and_excludes_another, FACES)
     lock = held_acquire(second, key, NULL);
     held_everywhere(second, key, lock);
     refuse(first);
-}
-
-/* --- A lock that one client passes to another by its token --- */
-
-static struct face *open_renewing(int i, uint32_t leave_locks)
-{
-    redlock_options options = face_options();
-    options.leave_locks = leave_locks;
-    options.renewal_percent = 33;
-    return face_open_ready(face_of(i), cluster_nodes_string(cluster), &options);
-}
-
-TEST(lock, an_adopted_lock_is_renewed_until_its_token_is_released)
-{
-    const redlock_acquire_options *how = REAL_WITH(.ttl_ms = SHORT_TTL_MS, .all_answers = 1);
-    struct face *first = open_renewing(_i, 1), *second = open_renewing(_i + 1, 0), *third = open_renewing(_i, 0);
-    char token[REDLOCK_TOKEN_SIZE];
-    redlock_lock *none;
-    redlock_lock *lock = held_acquire(first, key, how);
-    ck_assert_uint_eq(result.granted, NODES);
-    snprintf(token, sizeof token, "%s", redlock_lock_token(lock));
-    held_close(first);
-    ck_assert(real_shows_everywhere(key, token)); /* at once: every node had replied */
-    real_status(face_adopt(second, key, how, token, &lock, &result), REDLOCK_OK, &result);
-    ck_assert_int_le(result.validity_ms, SHORT_TTL_MS);
-    ck_assert_str_eq(redlock_lock_token(lock), token);
-    held_await_more(second, HELD_COUNTER(renewed), 1);
-    ck_assert_int_gt(redlock_validity_ms(lock), 0);
-    real_status(face_release_token(third, key, token, &result), REDLOCK_OK, &result);
-    ck_assert(real_shows_everywhere(key, "(nil)")); /* at once, again */
-    real_status(face_release_token(third, key, token, &result), REDLOCK_LOST, &result);
-    real_status(face_adopt(third, key, NULL, token, &none, &result), REDLOCK_LOST, &result);
-    ck_assert_ptr_null(none);
-    real_status(face_extend(second, lock, 0, &result), REDLOCK_LOST, &result);
-    real_status(face_release(second, &lock, &result), REDLOCK_LOST, &result);
 }
 
 /* --- Where the nodes are --- */

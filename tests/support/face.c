@@ -236,13 +236,6 @@ CALL(face_acquire(struct face *face, const char *resource, const redlock_acquire
                   redlock_result *result),
      .lock = lock, redlock_acquire(face->client, resource, options, lock, result),
      redlock_acquire_async(face->client, resource, options, on_acquired, &completion))
-CALL(face_adopt(struct face *face, const char *resource, const redlock_acquire_options *options, const char *token,
-                redlock_lock **lock, redlock_result *result),
-     .lock = lock, redlock_adopt(face->client, resource, options, token, lock, result),
-     redlock_adopt_async(face->client, resource, options, token, on_acquired, &completion))
-CALL(face_release_token(struct face *face, const char *resource, const char *token, redlock_result *result),
-     .lock = NULL, redlock_release_token(face->client, resource, 0, token, NULL, result),
-     redlock_release_token_async(face->client, resource, 0, token, NULL, on_completed, &completion))
 CALL(face_trust(struct face *face, redlock_result *result), .lock = NULL, redlock_trust(face->client, NULL, result),
      redlock_trust_async(face->client, NULL, on_completed, &completion))
 CALL(face_inspect(struct face *face, const char *resource, redlock_result *result), .lock = NULL,

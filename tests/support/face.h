@@ -38,9 +38,6 @@ struct ev_loop *face_loop(struct face *face);
 int face_ready(struct face *face, int64_t wait_ms, redlock_result *result);
 int face_acquire(struct face *face, const char *resource, const redlock_acquire_options *options, redlock_lock **lock,
                  redlock_result *result);
-int face_adopt(struct face *face, const char *resource, const redlock_acquire_options *options, const char *token,
-               redlock_lock **lock, redlock_result *result);
-int face_release_token(struct face *face, const char *resource, const char *token, redlock_result *result);
 int face_trust(struct face *face, redlock_result *result);
 int face_inspect(struct face *face, const char *resource, redlock_result *result);
 int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result);

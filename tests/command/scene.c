@@ -3,7 +3,6 @@
 #include "real/published_rights.h"
 #include "support/fake_server.h"
 #include "support/file.h"
-#include "support/server_program.h"
 
 #include <redlock/redlock.h>
 
@@ -23,27 +22,17 @@ static size_t fakes_count;
 
 /* --- Nodes --- */
 
-struct trusting {
-    redlock_client *client;
-    redlock_result result;
-};
-
-static bool all_trusted(void *arg)
-{
-    struct trusting *trusting = arg;
-    return redlock_trust(trusting->client, NULL, &trusting->result) == REDLOCK_OK &&
-           trusting->result.granted == trusting->result.nodes;
-}
-
 /* Ends the quarantine of the nodes. */
 static void trust(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
-    struct trusting trusting = {0};
+    redlock_client *client;
+    redlock_result trusted;
     options.node_timeout_ms = 1000;
-    ck_assert_int_eq(redlock_connect(program_setting.nodes, &options, &trusting.client, &trusting.result), REDLOCK_OK);
-    ck_assert_msg(wait_until(all_trusted, &trusting, REAL_SOON_MS), "trust: %s", redlock_result_text(&trusting.result));
-    redlock_close(&trusting.client, NULL, NULL);
+    ck_assert_int_eq(redlock_connect(program_setting.nodes, &options, &client, &trusted), REDLOCK_OK);
+    STORY_SOON(redlock_trust(client, NULL, &trusted) == REDLOCK_OK && trusted.granted == trusted.nodes, "trust: %s",
+               redlock_result_text(&trusted));
+    redlock_close(&client, NULL, NULL);
 }
 
 const char *scene_file(const char *text)

@@ -3,7 +3,6 @@
 #include "real/published_rights.h"
 
 #include "support/fixture.h"
-#include "support/server_program.h"
 
 #define RESOURCE real_key("looked-at")
 #define KEY      PUBLISHED_PREFIX RESOURCE

@@ -2,7 +2,6 @@
 #include "real/held.h"
 
 #include "support/fixture.h"
-#include "support/server_program.h"
 #include "support/sockets.h"
 
 #include <netdb.h>

@@ -3,7 +3,6 @@
 #include "real/held.h"
 #include "support/file.h"
 #include "support/fixture.h"
-#include "support/server_program.h"
 
 enum { LINE_SIZE = 4096 };
 

@@ -2,7 +2,6 @@
 
 #include "support/file.h"
 #include "support/fixture.h"
-#include "support/server_program.h"
 
 #include <poll.h>
 

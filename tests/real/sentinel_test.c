@@ -10,7 +10,6 @@
 #include "support/network.h"
 #include "support/process.h"
 #include "support/raw_client.h"
-#include "support/server_program.h"
 #include "support/sockets.h"
 
 #include <poll.h>

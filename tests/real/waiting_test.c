@@ -3,7 +3,6 @@
 #include "real/clients.h"
 
 #include "support/clock.h"
-#include "support/server_program.h"
 
 enum { NODES = HELD_NODES, MS = 1000000, MOST_RUNS = 20 };
 

@@ -14,7 +14,6 @@
 #include "support/node_model.h"
 #include "support/process.h"
 #include "support/raw_client.h"
-#include "support/server_program.h"
 #include "support/test.h"
 
 enum { PUBLISHED = 64, ID_SIZE = 40, RECORD_WORDS = 128, RARE = 100 };

@@ -6,7 +6,6 @@
 #include "fixture.h"
 #include "process.h"
 #include "raw_client.h"
-#include "server_program.h"
 #include "sockets.h"
 
 #include <errno.h>
@@ -183,30 +182,19 @@ static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc,
     return raw_client_ask(&place, deadline_ns, argc, argv, text);
 }
 
-/* A node, and what its reply to two words must contain. */
-struct awaited {
-    struct cluster *cluster;
-    size_t node;
-    const char *first, *second, *text;
-};
-
-static bool has_replied(void *arg)
-{
-    const struct awaited *awaited = arg;
-    const struct node *node = &awaited->cluster->nodes[awaited->node];
-    char reply[8192] = "";
-    cluster_command(awaited->cluster, awaited->node, reply, sizeof reply, awaited->first, awaited->second, NULL);
-    if (!strstr(reply, awaited->text) && !node->host && !process_running(&node->process))
-        give_up(node, "ended at once");
-    return strstr(reply, awaited->text);
-}
-
 /* A server creates its socket, loads its keys and joins a cluster without notification. */
-static void await_reply(struct cluster *cluster, size_t node, const char *first, const char *second, const char *text)
+static void await_reply(struct cluster *cluster, size_t index, const char *first, const char *second, const char *text)
 {
-    struct awaited awaited = {cluster, node, first, second, text};
-    if (!wait_until(has_replied, &awaited, START_TIMEOUT_MS))
-        give_up(&cluster->nodes[node], text);
+    const struct node *node = &cluster->nodes[index];
+    uint64_t deadline = test_deadline_ns(START_TIMEOUT_MS);
+    char reply[8192];
+    while (!cluster_command(cluster, index, reply, sizeof reply, first, second, NULL) || !strstr(reply, text)) {
+        if (test_ms_left(deadline) == 0)
+            give_up(node, text);
+        if (!node->host && !process_running(&node->process))
+            give_up(node, "ended at once");
+        poll(NULL, 0, 2);
+    }
 }
 
 /* The part of the slots with this number, from 0. */
@@ -604,4 +592,68 @@ void cluster_remove_keys(struct cluster *cluster)
             cluster_command(cluster, i, NULL, 0, "EVAL", script, "0", CLUSTER_PREFIX "*", NULL);
         else if (answering(&cluster->nodes[i]))
             cluster_flush(cluster, i);
+}
+
+/* --- The program of the servers --- */
+
+enum { VALKEY = 702, UNKNOWN = 0 };
+
+/* The first line that the command prints; empty: it prints none. */
+static void read_line(const char *command, char *line, size_t size)
+{
+    FILE *output = popen(command, "re");
+    if (!output || !fgets(line, (int)size, output))
+        line[0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    if (output)
+        pclose(output);
+}
+
+const char *server_program(void)
+{
+    static char found[256];
+    const char *named = getenv("REDLOCK_SERVER_PROGRAM");
+    if (named && *named != '\0')
+        return named;
+    if (!found[0])
+        read_line("command -v redis-server || command -v valkey-server || echo redis-server", found, sizeof found);
+    return found;
+}
+
+/* "Redis server v=6.0.20 sha=..." becomes 600. */
+static int read_version(const char *text)
+{
+    unsigned major, minor;
+    if (strncmp(text, "Valkey", 6) == 0)
+        return VALKEY;
+    const char *version = strstr(text, " v=");
+    return version != NULL && sscanf(version, " v=%u.%u", &major, &minor) == 2 ? (int)(major * 100 + minor) : UNKNOWN;
+}
+
+static int version(void)
+{
+    static int known = UNKNOWN;
+    char line[256];
+    if (known != UNKNOWN)
+        return known;
+    char *command = fixture_text("'%s' --version 2>/dev/null", server_program());
+    read_line(command, line, sizeof line);
+    known = read_version(line);
+    free(command);
+    return known;
+}
+
+bool server_program_available(void)
+{
+    return version() != UNKNOWN;
+}
+
+bool server_program_has(enum server_feature feature)
+{
+    return version() >= (int)feature;
+}
+
+const char *server_program_missing(void)
+{
+    return "there is no redis-server or valkey-server; install one, or name it in REDLOCK_SERVER_PROGRAM";
 }

@@ -13,13 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-    CHUNK = 65536,
-    MOST_QUEUED = 1 << 20, /* bytes in transit in one direction; beyond this the sender has to wait, as on a network */
-    TO_SERVER = 0,
-    TO_CLIENT = 1,
-    DIRECTIONS = 2
-};
+enum { CHUNK = 65536, TO_SERVER = 0, TO_CLIENT = 1, DIRECTIONS = 2 };
 
 /* Data in transit. An empty packet is the end of the stream. */
 struct packet {
@@ -34,7 +28,6 @@ struct packet {
 struct stream {
     struct packet *first;
     struct packet **last;
-    size_t queued;
     bool at_end;   /* the sender has ended */
     bool finished; /* the end has been forwarded to the receiver */
 };
@@ -86,20 +79,13 @@ static void queue_packet(struct link *link, int direction, const void *data, siz
     memcpy(packet->data, data, length);
     *stream->last = packet;
     stream->last = &packet->next;
-    stream->queued += length;
-}
-
-static bool may_read(const struct link *link, int direction)
-{
-    const struct stream *stream = &link->streams[direction];
-    return !link->broken && link->end[direction].readable && !stream->at_end && stream->queued < MOST_QUEUED;
 }
 
 static void read_stream(struct delay_proxy *proxy, struct link *link, int direction)
 {
     struct stream *stream = &link->streams[direction];
     char data[CHUNK];
-    while (may_read(link, direction)) {
+    while (!link->broken && link->end[direction].readable && !stream->at_end) {
         ssize_t count = recv(link->end[direction].fd, data, sizeof data, 0);
         if (count >= 0) {
             stream->at_end = count == 0;
@@ -115,7 +101,6 @@ static void read_stream(struct delay_proxy *proxy, struct link *link, int direct
 static void pop_packet(struct stream *stream)
 {
     struct packet *packet = stream->first;
-    stream->queued -= packet->length;
     stream->first = packet->next;
     if (!stream->first)
         stream->last = &stream->first;
@@ -213,14 +198,12 @@ static void free_broken(struct delay_proxy *proxy)
 
 /* --- The thread --- */
 
-/* The earliest time at which a packet becomes due, or at once if there is room again for what can be read. */
+/* The earliest time at which a packet becomes due. */
 static uint64_t next_ns(const struct link *link)
 {
     uint64_t next = UINT64_MAX;
     for (int i = 0; i < DIRECTIONS; i++)
-        if (may_read(link, i))
-            next = 0;
-        else if (may_write(link, i) && link->streams[i].first->due_ns < next)
+        if (may_write(link, i) && link->streams[i].first->due_ns < next)
             next = link->streams[i].first->due_ns;
     return next;
 }

@@ -24,7 +24,6 @@
 #include "support/network.h"
 #include "support/process.h"
 #include "support/raw_client.h"
-#include "support/server_program.h"
 
 #include <redlock/redlock.h>
 

@@ -7,51 +7,43 @@
 
 static struct answer answer, closed;
 
-static struct answer taken[2];
-static unsigned ending[2]; /* number of ENDING events per handle */
+static struct answer first, second;
+static struct scene_events warned, joined; /* the handles' */
 
-static void acquire_again(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
-
-static void take(struct answer *handle)
-{
-    scene_start_acquire(handle, "stock",
-                        SCENE_WITH(.owner = taken, .notify_before_ms = 86400000, .event = acquire_again));
-}
-
-/* Acquires the lock again on the first ENDING event. The new handle gets no event before the callback of its
- * acquire. */
 static void acquire_again(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
 {
-    unsigned i = lock == taken[1].lock;
-    (void)loss;
-    (void)validity_ms;
-    (void)arg;
-    ck_assert_msg(lock == taken[i].lock, "an event of a handle that nobody has");
-    if (event == REDLOCK_EVENT_ENDING && ending[i]++ == 0 && i == 0)
-        take(&taken[1]);
+    scene_note_event(lock, event, loss, validity_ms, arg);
+    ck_assert_ptr_eq(lock, first.lock);
+    if (warned.count == 1)
+        scene_start_acquire(
+            &second, "stock",
+            SCENE_WITH(.owner = &first, .notify_before_ms = 86400000, .event = scene_note_event, .event_arg = &joined));
 }
 
 SCENE_CASE(inside, scene_five_nodes);
 
+/* The new handle gets no event before the callback of its acquire, nor the one that came before it. */
 TEST(inside, lock_is_acquired_again_in_its_event)
 {
-    memset(taken, 0, sizeof taken);
-    memset(ending, 0, sizeof ending);
+    warned = joined = (struct scene_events){0};
+    scene_cleared(&second);
     scene_attach();
-    take(&taken[0]);
-    ck_assert_status(scene_wait(&taken[1]), REDLOCK_OK);
+    scene_start_acquire(
+        &first, "stock",
+        SCENE_WITH(.owner = &first, .notify_before_ms = 86400000, .event = acquire_again, .event_arg = &warned));
+    ck_assert_status(scene_wait(&second), REDLOCK_OK);
     scene_turn();
-    ck_assert_uint_eq(ending[0], 1);
-    ck_assert_uint_eq(ending[1], 0); /* it was created after the ENDING event */
-    ck_assert_status(redlock_release_async(&taken[0].lock, NULL, NULL, NULL), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &taken[1].lock), REDLOCK_OK);
+    ck_assert_uint_eq(warned.count, 1);
+    ck_assert_int_eq(warned.event[0], REDLOCK_EVENT_ENDING);
+    ck_assert_uint_eq(joined.count, 0);
+    ck_assert_status(redlock_release_async(&first.lock, NULL, NULL, NULL), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &second.lock), REDLOCK_OK);
 }
 
 /* The first one wanted no renewal and no warning. */
 TEST(inside, handle_that_joins_gets_its_renewal_and_its_warning)
 {
-    struct answer first, second;
-    struct scene_events joined = {0};
+    joined = (struct scene_events){0};
     scene_attach();
     ck_assert_status(scene_acquire(&first, "stock", SCENE_WITH(.owner = &joined, .no_renewal = 1)), REDLOCK_OK);
     ck_assert_status(scene_acquire(&second, "stock",
@@ -225,9 +217,9 @@ TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
     (_i ? scene_connect : scene_attach)();
     ck_assert_status(redlock_locks(scene.client, NULL, 0, &count), REDLOCK_OK);
     ck_assert_uint_eq(count, 0);
-    redlock_lock *first = scene_lock("first");
+    redlock_lock *earlier = scene_lock("first");
     redlock_client_set_user_data(scene.client, &scene);
-    redlock_lock_set_user_data(first, first);
+    redlock_lock_set_user_data(earlier, earlier);
     ck_assert_status(scene_wait(scene_start_acquire_then(&answer, "second", NULL, check_handles)), REDLOCK_OK);
     ck_assert_ptr_eq(redlock_client_user_data(scene.client), &scene);
     ck_assert_status(redlock_locks(scene.client, locks, 1, &count), REDLOCK_INVALID);
@@ -235,12 +227,12 @@ TEST_ROWS(services, a_client_lists_its_handles_and_each_knows_its_client, 2)
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     ck_assert_status(redlock_locks(scene.client, locks, 1, &count), REDLOCK_OK);
     ck_assert_uint_eq(count, 1);
-    ck_assert_ptr_eq(locks[0], first);
+    ck_assert_ptr_eq(locks[0], earlier);
     ck_assert_status(redlock_locks(scene.client, NULL, 1, &count), REDLOCK_INVALID);
     ck_assert_status(redlock_locks(scene.client, locks, 1, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_locks(NULL, locks, 1, &count), REDLOCK_INVALID);
-    redlock_client_set_user_data(NULL, first);
-    redlock_lock_set_user_data(NULL, first);
+    redlock_client_set_user_data(NULL, earlier);
+    redlock_lock_set_user_data(NULL, earlier);
     ck_assert(!redlock_lock_client(NULL) && !redlock_client_user_data(NULL) && !redlock_lock_user_data(NULL));
 }
 

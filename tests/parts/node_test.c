@@ -1,36 +1,10 @@
-/* What the client reads from a node and from the options for it: the time, the hash tag of a cluster, and whether it can
- * be notified. */
-#include "parts/replies.h"
-#include "src/node/guard.h"
+/* What the client takes from a node and from the options for it: the hash tag of a cluster, and whether it can be notified. */
 #include "src/node/handshake.h"
 #include "src/node/listener.h"
 #include "src/node/nodes.h"
+#include "support/test.h"
 
 TEST_CASE(node, NULL, NULL);
-
-/* --- TIME --- */
-
-static const struct {
-    const char *words;
-    uint64_t time_us; /* 0: it is no time */
-} times[] = {
-    {"*2 $1 7 $1 8 *2 $15 000000000000007 $15 000000000000008 ", 7000008},
-    {"*2 $10 1700000000 $6 999999 ", 1700000000999999},
-    {"*2 $10 9223372035 $1 0 ", 9223372035000000},
-    {"*2 $10 9223372036 $1 0 ", 0}, /* in ns it passes 64 bits, with a sign */
-    {"*2 $1 7 $7 1000000 *2 $16 0000000000000007 $1 8 *2 $1 7 $16 0000000000000008 *2 :7 $1 8 *2 $1 7 :8 ", 0},
-    {"*2 $1 a $1 8 *2 $1 7 $1 b *1 $1 7 *3 $1 7 $1 8 $1 9 +OK ", 0},
-};
-
-TEST_ROWS(node, time_is_two_numbers, ROWS(times))
-{
-    redisReader *reader = reader_of(times[_i].words);
-    for (redisReply *reply; (reply = next_reply(reader)); freeReplyObject(reply)) {
-        uint64_t time_us = 0;
-        ck_assert(rl_guard_parse_time(reply, &time_us) == (times[_i].time_us != 0));
-        ck_assert_uint_eq(time_us, times[_i].time_us);
-    }
-}
 
 /* --- The slot in a Redis Cluster --- */
 

@@ -1,6 +1,32 @@
-/* The vote for each reply of a node. hiredis parses the replies from the bytes that a server sends. */
-#include "parts/replies.h"
+/* The vote for each reply of a node, and its time. hiredis parses the replies from the bytes that a server sends. */
+#include <hiredis/hiredis.h>
+
+#include "src/node/guard.h"
 #include "src/node/reply.h"
+#include "support/test.h"
+
+/* Replies are written as words: a space ends a line, and _ is a space. */
+static redisReader *reader_of(const char *words)
+{
+    char bytes[1024], *at = bytes;
+    redisReader *reader = redisReaderCreate();
+    for (; *words; words++)
+        at += sprintf(at, *words == ' ' ? "\r\n" : *words == '_' ? " " : "%c", *words);
+    ck_assert_int_eq(redisReaderFeed(reader, bytes, (size_t)(at - bytes)), REDIS_OK);
+    return reader;
+}
+
+/* The next reply, for the caller to free; NULL behind the last one, when the reader is freed. */
+static redisReply *next_reply(redisReader *reader)
+{
+    void *reply = NULL;
+    ck_assert_int_eq(redisReaderGetReply(reader, &reply), REDIS_OK);
+    if (!reply) {
+        ck_assert_uint_eq(reader->len, reader->pos); /* each was whole */
+        redisReaderFree(reader);
+    }
+    return reply;
+}
 
 /* The current reply; freed by the next call or at the end of the test. */
 static redisReply *reply;
@@ -222,6 +248,28 @@ TEST_ROWS(replies, holder_is_named_by_these_replies_alone, ROWS(holders))
         const redisReply *holder = rl_reply_holder(holders[_i].command, reply);
         ck_assert_pstr_eq(holder ? holder->str : NULL, holders[_i].holder);
         forget_reply();
+    }
+}
+
+static const struct {
+    const char *words;
+    uint64_t time_us; /* 0: it is no time */
+} times[] = {
+    {"*2 $1 7 $1 8 *2 $15 000000000000007 $15 000000000000008 ", 7000008},
+    {"*2 $10 1700000000 $6 999999 ", 1700000000999999},
+    {"*2 $10 9223372035 $1 0 ", 9223372035000000},
+    {"*2 $10 9223372036 $1 0 ", 0}, /* in ns it passes 64 bits, with a sign */
+    {"*2 $1 7 $7 1000000 *2 $16 0000000000000007 $1 8 *2 $1 7 $16 0000000000000008 *2 :7 $1 8 *2 $1 7 :8 ", 0},
+    {"*2 $1 a $1 8 *2 $1 7 $1 b *1 $1 7 *3 $1 7 $1 8 $1 9 +OK ", 0},
+};
+
+TEST_ROWS(replies, time_is_two_numbers, ROWS(times))
+{
+    redisReader *reader = reader_of(times[_i].words);
+    for (; (reply = next_reply(reader)); forget_reply()) {
+        uint64_t time_us = 0;
+        ck_assert(rl_guard_parse_time(reply, &time_us) == (times[_i].time_us != 0));
+        ck_assert_uint_eq(time_us, times[_i].time_us);
     }
 }
 

@@ -295,36 +295,24 @@ TEST_ROWS(lease, lease_follows_story, ROWS(stories))
 
 /* Up to a tenth earlier. Of very many locks the first renewals are spread further, but never come before a quarter of
  * their time. */
-static const struct {
-    quorum_duration spread;
-    uint64_t random;
-    quorum_duration earlier;
-} spreads[] = {
-    {0, THIRD / 10, THIRD / 10},
-    {0, THIRD / 10 + 1, 0},
-    {THIRD / 10, 0, 0},
-    {THIRD / 10, THIRD / 10, THIRD / 10},
-    {THIRD / 10, THIRD / 10 + 1, 0},
-    {THIRD / 10 - 1, THIRD / 10, THIRD / 10},
-    {THIRD / 10 + 1, THIRD / 10 + 1, THIRD / 10 + 1},
-    {THIRD / 2, THIRD / 2, THIRD / 2},
-    {THIRD / 2, THIRD / 2 + 1, 0},
-    {THIRD - THIRD / 4 - 1, THIRD - THIRD / 4, 0},
-    {THIRD, THIRD - THIRD / 4 + 1, 0},
-    {QUORUM_NEVER, THIRD - THIRD / 4, THIRD - THIRD / 4},
-    {QUORUM_NEVER, THIRD - THIRD / 4 + 1, 0},
-};
-
-TEST_ROWS(lease, first_renewals_are_spread, ROWS(spreads))
+TEST(lease, first_renewals_are_spread)
 {
     static const struct story none = {.events = "g"};
-    struct run run;
-    start(&run, &none);
-    struct quorum_lease_event event = event_of("g");
-    event.spread = spreads[_i].spread;
-    event.random = spreads[_i].random;
-    happen(&run, event, "g", "");
-    ck_assert_uint_eq(quorum_lease_deadline(&run.lease), begin + THIRD - spreads[_i].earlier);
+    const quorum_duration tenth = THIRD / 10, most = THIRD - THIRD / 4;
+    const quorum_duration spreads[] = {0, tenth - 1, tenth, tenth + 1, THIRD / 2, most - 1, most, THIRD, QUORUM_NEVER};
+    for (int i = 0; i < ROWS(spreads); i++) {
+        const quorum_duration window = spreads[i] < tenth ? tenth : spreads[i] < most ? spreads[i] : most;
+        const uint64_t randoms[] = {0, 1, window, window + 1, UINT64_MAX};
+        for (int j = 0; j < ROWS(randoms); j++) {
+            struct run run;
+            start(&run, &none);
+            struct quorum_lease_event event = event_of("g");
+            event.spread = spreads[i];
+            event.random = randoms[j];
+            happen(&run, event, "g", "");
+            ck_assert_uint_eq(quorum_lease_deadline(&run.lease), begin + THIRD - randoms[j] % (window + 1));
+        }
+    }
 }
 
 /* The renewal was planned with a ttl of 5 s. */

@@ -299,7 +299,8 @@ TEST(lease, first_renewals_are_spread)
 {
     static const struct story none = {.events = "g"};
     const quorum_duration tenth = THIRD / 10, most = THIRD - THIRD / 4;
-    const quorum_duration spreads[] = {0, tenth - 1, tenth, tenth + 1, THIRD / 2, most - 1, most, THIRD, QUORUM_NEVER};
+    const quorum_duration spreads[] = {0,        tenth - 1, tenth,    tenth + 1,   THIRD / 2,
+                                       most - 1, most,      most + 1, QUORUM_NEVER};
     for (int i = 0; i < ROWS(spreads); i++) {
         const quorum_duration window = spreads[i] < tenth ? tenth : spreads[i] < most ? spreads[i] : most;
         const uint64_t randoms[] = {0, 1, window, window + 1, UINT64_MAX};

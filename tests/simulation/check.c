@@ -499,29 +499,6 @@ void sim_check_nothing_left(void)
         sim_keyspace_each(&sim_world->nodes[n].server.keys, check_is_not_left, &sim_world->nodes[n]);
 }
 
-struct search {
-    const struct sim_node *node;
-    char first; /* letter of the lock's key, and of those of its slots */
-    bool found;
-};
-
-static void find_lock(const struct sim_key *key, void *arg)
-{
-    struct search *search = arg;
-    search->found |=
-        is_lock(key) && *key->name.data == search->first && sim_node_clock(search->node) / 1000 <= key->ends;
-}
-
-bool sim_check_is_free(unsigned resource)
-{
-    struct search search = {.first = *sim_resource_name(resource)};
-    for (unsigned n = 0; n < sim_servers(); n++) {
-        search.node = &sim_world->nodes[n];
-        sim_keyspace_each(&sim_world->nodes[n].server.keys, find_lock, &search);
-    }
-    return !search.found;
-}
-
 /* ----------------------------------------------------------------------------------------------------------- counts */
 
 /* Clocks drift within the assumptions, and no clock jumps or stops. Neither late replies nor another server under a

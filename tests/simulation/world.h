@@ -560,6 +560,5 @@ void sim_node_forgets(struct sim_node *node);
 void sim_check_turn(const struct sim_process *process);
 void sim_check_answer(struct sim_operation *operation);
 void sim_check_nothing_left(void);
-bool sim_check_is_free(unsigned resource); /* on all nodes */
 
 #endif

@@ -71,10 +71,8 @@ TEST(heartbeat, turns_are_evenly_spread)
     }
 }
 
-TEST(heartbeat, no_time_is_too_early_or_too_late)
+TEST(heartbeat, no_time_is_too_late)
 {
-    ck_assert_uint_eq(quorum_heartbeat_next(0, 5, 1000 * MS, 0, 0), 1000 * MS);
-    ck_assert_uint_eq(quorum_heartbeat_next(4, 5, 1000 * MS, 0, 0), 800 * MS);
     ck_assert_uint_eq(quorum_heartbeat_next(0, 5, 1000 * MS, UINT64_MAX, QUORUM_NEVER), QUORUM_NEVER);
 }
 

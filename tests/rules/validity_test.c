@@ -32,13 +32,6 @@ TEST_ROWS(validity, sum_is_exact_or_never_and_difference_exact_or_nothing, ROWS(
     }
 }
 
-TEST(validity, drift_is_as_documented)
-{
-    ck_assert_uint_eq(quorum_drift(10 * QUORUM_SECOND, 10000), 102 * MS);
-    ck_assert_uint_eq(quorum_drift(0, 10000), 2 * MS);
-    ck_assert_uint_eq(quorum_drift(10 * QUORUM_SECOND, 0), 2 * MS);
-}
-
 TEST(validity, drift_and_end_are_exact_for_any_ttl)
 {
     for (int i = 0; i < ROWS(ttls); i++)

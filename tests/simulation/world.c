@@ -470,7 +470,6 @@ struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, boo
     sim_check_history();
     struct sim_violation violation = world->violation;
     totals->worlds++;
-    totals->met[SIM_MET_IDLE_WORLD] += config->idle;
     totals->operations += world->operations;
     end();
     return violation;

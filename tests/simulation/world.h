@@ -108,7 +108,6 @@ extern const char *const sim_invariant_names[SIM_INVARIANTS];
     SITUATION(PERMIT, "permits")                                                                                       \
     SITUATION(AT_LEAST, "releases before the end of at_least_ms")                                                      \
     SITUATION(FENCE, "fencing tokens")                                                                                 \
-    SITUATION(IDLE_WORLD, "worlds of idle clients")                                                                    \
     SITUATION(CLOCK_JUMP, "unseen jumps of clocks")
 
 #define SIM_MET(situation, name) SIM_MET_##situation,

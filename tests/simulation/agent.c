@@ -42,10 +42,8 @@ static quorum_duration draw_thought(const struct sim_process *process)
 
 /* ------------------------------------------------------------------------------------------------------- operations */
 
-static const char *const operation_names[] = {"acquire", "extend", "release", "query", "trust", "close"};
-
 /* A call of the library follows. slot: NULL: a call for the process itself; within: its time limit; 0: none. */
-static struct sim_operation *begin(struct sim_process *process, struct sim_slot *slot, enum sim_operation_kind kind,
+static struct sim_operation *begin(struct sim_process *process, struct sim_slot *slot, const char *name,
                                    quorum_duration within)
 {
     struct sim_world *world = sim_world;
@@ -53,7 +51,7 @@ static struct sim_operation *begin(struct sim_process *process, struct sim_slot 
     *operation = (struct sim_operation){.process = process,
                                         .next = world->all_operations,
                                         .slot = slot,
-                                        .name = operation_names[kind],
+                                        .name = name,
                                         .number = ++world->operations,
                                         .started = sim_world->now,
                                         .within = within,
@@ -127,7 +125,7 @@ static void release(struct sim_slot *slot)
     redlock_lock *lock = slot->holding.lock;
     /* late nodes are awaited until the key expires */
     quorum_duration within = one_answer(process) + sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
-    struct sim_operation *operation = begin(process, slot, SIM_RELEASE, within);
+    struct sim_operation *operation = begin(process, slot, "release", within);
     sim_check_releasing(operation);
     let_go(slot);
     slot->state = SIM_RELEASING;
@@ -165,7 +163,7 @@ static void extend(struct sim_slot *slot, bool downgrades)
 {
     struct sim_process *process = slot->process;
     uint64_t *random = &sim_world->workload;
-    struct sim_operation *operation = begin(process, slot, SIM_EXTEND, one_round(process));
+    struct sim_operation *operation = begin(process, slot, "extend", one_round(process));
     slot->extensions++;
     slot->state = SIM_EXTENDING;
     slot->wake = QUORUM_NEVER;
@@ -360,16 +358,10 @@ static void start(struct sim_slot *slot, redlock_acquire_options *options)
     options->event = event;
     options->event_arg = slot;
     sim_check_waits(process);
-    struct sim_operation *operation = begin(process, slot, SIM_ACQUIRE, bound(process, options->wait_ms));
+    struct sim_operation *operation = begin(process, slot, "acquire", bound(process, options->wait_ms));
     slot->state = SIM_ACQUIRING;
     slot->wake = QUORUM_NEVER;
     called(operation, redlock_acquire_async(process->client, names[0].bytes, options, acquired, operation));
-}
-
-/* Large sets would leave little else to lock. */
-static unsigned most_at_once(const struct sim_config *config)
-{
-    return config->resources < SIM_CONTENDED ? config->resources : SIM_CONTENDED;
 }
 
 /* Chooses the resources: the semaphore, one resource or several, exclusive or shared. */
@@ -387,8 +379,9 @@ static void choose(struct sim_holding *holding)
     }
     holding->permits = 0;
     holding->resources = 1u << random_below(random, config->resources);
-    if (config->several && random_chance(random, config->several))
-        holding->resources |= random_below(random, 1u << most_at_once(config));
+    if (config->several && random_chance(random, config->several)) /* large sets would leave little else to lock */
+        holding->resources |=
+            random_below(random, 1u << (config->resources < SIM_CONTENDED ? config->resources : SIM_CONTENDED));
     holding->shared = config->shared && random_chance(random, config->shared);
 }
 
@@ -454,13 +447,13 @@ static void queried(redlock_client *client, const redlock_state *state, const re
 
 static void trust(struct sim_process *process)
 {
-    struct sim_operation *operation = begin(process, NULL, SIM_TRUST, one_round(process));
+    struct sim_operation *operation = begin(process, NULL, "trust", one_round(process));
     called(operation, redlock_trust_async(process->client, NULL, answered, operation));
 }
 
 static void query(struct sim_process *process)
 {
-    struct sim_operation *operation = begin(process, NULL, SIM_QUERY, one_round(process));
+    struct sim_operation *operation = begin(process, NULL, "query", one_round(process));
     unsigned resource = random_below(&sim_world->workload, sim_world->config.resources);
     if (sim_world->config.permits && random_chance(&sim_world->workload, 200))
         resource = SIM_SEMAPHORE;
@@ -490,7 +483,7 @@ static void close_client(struct sim_process *process)
     if (process->closing)
         return;
     sim_check_count(process); /* its statistics end with the client */
-    struct sim_operation *operation = begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
+    struct sim_operation *operation = begin(process, NULL, "close", 20 * QUORUM_SECOND);
     for (unsigned i = 0; i < sim_world->config.slots; i++)
         if (process->slots[i].holding.lock)
             sim_check_record(&process->slots[i], HISTORY_RELEASE);
@@ -551,7 +544,7 @@ void sim_agent_run(struct sim_process *process)
         close_client(process);
     else if (process->wanted == SIM_TRUST && !process->closing)
         trust(process);
-    process->wanted = SIM_ACQUIRE;
+    process->wanted = SIM_NOTHING;
     for (unsigned i = 0; i < sim_world->config.slots && !process->closing; i++) {
         struct sim_slot *slot = &process->slots[i];
         if (slot->cancel_at <= sim_process_clock(process)) {
@@ -566,7 +559,7 @@ void sim_agent_run(struct sim_process *process)
 
 quorum_time sim_agent_wake(const struct sim_process *process)
 {
-    quorum_time earliest = process->wanted == SIM_ACQUIRE ? QUORUM_NEVER : 0;
+    quorum_time earliest = process->wanted == SIM_NOTHING ? QUORUM_NEVER : 0;
     for (unsigned i = 0; i < sim_world->config.slots && !process->closing; i++) {
         const struct sim_slot *slot = &process->slots[i];
         earliest = slot->wake < earliest ? slot->wake : earliest;

@@ -214,12 +214,6 @@ static struct sim_author *note_author(const struct sim_process *process, unsigne
     return author;
 }
 
-/* After nodes have lost keys, the order of the tokens depends on the clients' wall clocks. */
-static bool rests_on_clocks(void)
-{
-    return sim_world->forgotten && !sim_world->config.exact_walls;
-}
-
 /* A reader is told another's token. Nodes that have lost keys do not know it. If the owner has re-entered the lock, it may have
  * been held when the acquire began. */
 static void record_fence(const struct sim_slot *slot)
@@ -230,7 +224,9 @@ static void record_fence(const struct sim_slot *slot)
     bool known = author->granted;
     author->granted = true;
     sim_world->totals->met[SIM_MET_FENCE] += holding->fence && !holding->shared && !known;
-    if (!known && (holding->shared ? !sim_world->forgotten : holding->fence && !rests_on_clocks()))
+    /* After nodes have lost keys, the order of the tokens depends on the clients' wall clocks. */
+    bool rests_on_clocks = sim_world->forgotten && !sim_world->config.exact_walls;
+    if (!known && (holding->shared ? !sim_world->forgotten : holding->fence && !rests_on_clocks))
         record_number(slot, HISTORY_FENCE, sim_world->now + slot->process->lag, (int64_t)holding->fence);
 }
 

@@ -98,14 +98,7 @@ static long long publish(struct sim_server *server, struct resp_argument channel
     return 1;
 }
 
-static bool kill_session(struct sim_server *server, int64_t id)
-{
-    (void)server;
-    (void)id;
-    return false;
-}
-
-static const struct sim_server_hooks hooks = {.publish = publish, .kill = kill_session};
+static const struct sim_server_hooks hooks = {.publish = publish};
 
 static void require_same_publications(void)
 {

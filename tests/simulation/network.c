@@ -28,11 +28,6 @@ static quorum_duration draw_delay(const struct sim_node *node)
     return delay;
 }
 
-static struct sim_path *path_of(const struct sim_link *link)
-{
-    return &sim_world->paths[link->process->index][link->node->index];
-}
-
 void sim_link_release(struct sim_link *link)
 {
     assert(link->references > 0);
@@ -46,18 +41,13 @@ void sim_link_release(struct sim_link *link)
     free(link);
 }
 
-/* The time at which the process acts, which may be ahead of the world's time. */
-static quorum_time time_of(const struct sim_process *process)
-{
-    return sim_world->now + process->lag;
-}
-
-/* Packets of one direction stay in order. */
+/* Packets of one direction stay in order. The process may act ahead of the world's time. */
 static quorum_time arrival(struct sim_link *link, bool up)
 {
     quorum_time *last = up ? &link->last_up : &link->last_down;
-    quorum_time sent = up ? time_of(link->process) : sim_world->now;
-    quorum_time blocked = up ? path_of(link)->up_blocked_until : path_of(link)->down_blocked_until;
+    const struct sim_path *path = &sim_world->paths[link->process->index][link->node->index];
+    quorum_time sent = sim_world->now + (up ? link->process->lag : 0);
+    quorum_time blocked = up ? path->up_blocked_until : path->down_blocked_until;
     quorum_time at = (sent > blocked ? sent : blocked) + draw_delay(link->node);
     *last = at > *last ? at : *last + 1;
     return *last;

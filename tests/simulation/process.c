@@ -155,7 +155,7 @@ void sim_process_start(struct sim_process *process)
     char nodes[64 * SIM_NODES_MAX];
     process->alive = true;
     process->closing = process->closed = false;
-    process->wanted = SIM_ACQUIRE;
+    process->wanted = SIM_NOTHING;
     process->under_way = process->holds = 0;
     process->life++;
     process->turn_at = QUORUM_NEVER;

@@ -256,8 +256,6 @@ enum sim_slot_state { SIM_IDLE, SIM_ACQUIRING, SIM_HOLDING, SIM_EXTENDING, SIM_R
 
 struct sim_slot;
 
-enum sim_operation_kind { SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_QUERY, SIM_TRUST, SIM_CLOSE };
-
 /* One call of the library that must be answered exactly once. */
 struct sim_operation {
     struct sim_operation *next; /* in the list of all, which live as long as the world: an end may come twice */
@@ -329,12 +327,12 @@ struct sim_process {
     struct sim_slot slots[SIM_SLOTS_MAX];
     redlock_options options;
     bool closing;
-    bool closed;                      /* the last callback has been called */
-    unsigned under_way;               /* operations */
-    unsigned holds;                   /* locks */
-    enum sim_operation_kind wanted;   /* SIM_ACQUIRE: nothing except its slots' work */
-    uint64_t excused_lives;           /* bits: lives that may have left keys on the nodes */
-    quorum_time spent[SIM_NODES_MAX]; /* true time by which its requests as a waiter are paid for */
+    bool closed;                                       /* the last callback has been called */
+    unsigned under_way;                                /* operations */
+    unsigned holds;                                    /* locks */
+    enum { SIM_NOTHING, SIM_TRUST, SIM_CLOSE } wanted; /* beside its slots' work */
+    uint64_t excused_lives;                            /* bits: lives that may have left keys on the nodes */
+    quorum_time spent[SIM_NODES_MAX];                  /* true time by which its requests as a waiter are paid for */
 };
 
 /* ------------------------------------------------------------------------------------------------------------ world */

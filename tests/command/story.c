@@ -271,18 +271,13 @@ static const char *json(const char *filter)
 }
 
 /* A number, or a value's name. */
-static pid_t process_of(const char *text)
+pid_t story_process(const char *text)
 {
     bool is_group = *text == '-';
     const char *value = value_of(text + is_group, strlen(text + is_group));
     int pid = atoi(value ? value : text + is_group);
     STORY_REQUIRE(pid > 1, "'%s' is no process", text);
     return is_group ? -pid : pid;
-}
-
-pid_t story_process(const char *name)
-{
-    return process_of(name);
 }
 
 static const char *found(const char *how, char *rest)
@@ -301,7 +296,7 @@ static const char *found(const char *how, char *rest)
     if (is(how, "pid"))
         return program_text("%d", (int)pid);
     if (is(how, "child"))
-        return program_text("%d", (int)program_child(*rest == '\0' ? pid : process_of(rest)));
+        return program_text("%d", (int)program_child(*rest == '\0' ? pid : story_process(rest)));
     if (is(how, "output"))
         return program_text("%s", output);
     if (is(how, "text"))
@@ -366,29 +361,29 @@ static bool take_process_step(const char *verb, char *rest)
         kill(now.program->pid, story_number(rest));
     } else if (is(verb, "kill")) {
         int number = story_number(story_take_word(&rest));
-        STORY_REQUIRE(kill(process_of(rest), number) == 0, "there is no such process");
+        STORY_REQUIRE(kill(story_process(rest), number) == 0, "there is no such process");
     } else if (is(verb, "stopped")) {
         STORY_SOON(process_state(now.program->pid) == 'T', "it is not");
     } else if (is(verb, "running")) {
-        STORY_SOON(process_state(process_of(rest)) != 'T', "it is not");
+        STORY_SOON(process_state(story_process(rest)) != 'T', "it is not");
     } else if (is(verb, "foreground")) {
-        STORY_SOON(tcgetpgrp(now.program->output) == process_of(rest), "it is not");
+        STORY_SOON(tcgetpgrp(now.program->output) == story_process(rest), "it is not");
     } else if (is(verb, "type")) {
         program_type(now.program, story_unescape(rest));
     } else if (is(verb, "hang-up")) {
         program_hang_up(now.program);
     } else if (is(verb, "gone")) {
-        STORY_REQUIRE(program_is_gone(process_of(rest)), "it is there");
+        STORY_REQUIRE(program_is_gone(story_process(rest)), "it is there");
     } else if (is(verb, "soon-gone")) {
-        STORY_SOON(program_is_gone(process_of(rest)), "it is there");
+        STORY_SOON(program_is_gone(story_process(rest)), "it is there");
     } else if (is(verb, "ended")) {
-        STORY_SOON(process_has_ended(process_of(rest)), "it is there");
+        STORY_SOON(process_has_ended(story_process(rest)), "it is there");
     } else if (is(verb, "reap")) {
-        STORY_SOON(is_reaped(is(rest, "any") ? -1 : process_of(rest)), "it lives on, or has failed");
+        STORY_SOON(is_reaped(is(rest, "any") ? -1 : story_process(rest)), "it lives on, or has failed");
     } else if (is(verb, "subreaper")) {
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     } else if (is(verb, "lives")) {
-        STORY_REQUIRE(!process_has_ended(process_of(rest)), "it has ended");
+        STORY_REQUIRE(!process_has_ended(story_process(rest)), "it has ended");
     } else {
         return false;
     }

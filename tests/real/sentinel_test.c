@@ -113,7 +113,7 @@ static void start_sentinel(struct group *group, unsigned i, size_t master)
     char *const argv[] = {program, path, mode, NULL};
     if (i < setting.apart)
         network_enter(0);
-    process_start(&group->process[i], &(struct process_options){.argv = argv});
+    process_start(&group->process[i], argv, NULL);
     if (i < setting.apart)
         network_enter(NETWORK_CLIENTS);
     free(program);

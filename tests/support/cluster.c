@@ -49,7 +49,7 @@ struct cluster {
     size_t size;
     struct node *nodes;
     struct temp_dir *dir;
-    char *nodes_string;
+    struct bytes nodes_string;
     struct bytes key_names;
     pid_t owner; /* 0: the servers ran already */
 };
@@ -99,7 +99,7 @@ static void add_clock(struct node *node)
 
 static void add_all(struct node *node, const struct cluster_options *options, const struct cluster_node_options *own)
 {
-    bytes_print(&node->command, "exec");
+    bytes_print(&node->command, "cd '%s' && exec", node->directory);
     if (own->network != 0)
         bytes_print(&node->command, " nsenter --net=/proc/%ld/ns/net", (long)own->network);
     if (own->own_clock)
@@ -150,6 +150,7 @@ static void prepare_node(struct cluster *cluster, size_t index, const struct clu
         node->address = fixture_text("%s:%u", own->host, node->port);
     else
         node->address = fixture_text(options->ipv6 ? "[::1]:%u" : "127.0.0.1:%u", node->port);
+    bytes_print(&cluster->nodes_string, "%s%s", index > 0 ? "," : "", node->address);
     add_all(node, options, own);
 }
 
@@ -157,9 +158,8 @@ static void launch(struct node *node)
 {
     char shell[] = "sh", option[] = "-c";
     char *const argv[] = {shell, option, node->command.data, NULL};
-    struct process_options options = {.argv = argv, .directory = node->directory, .output = node->log};
     unlink(node->socket_path);
-    process_start(&node->process, &options);
+    process_start(&node->process, argv, node->log);
 }
 
 _Noreturn static void give_up(const struct node *node, const char *what)
@@ -239,15 +239,6 @@ static void join(struct cluster *cluster, size_t masters)
     }
 }
 
-static void join_addresses(struct cluster *cluster)
-{
-    struct bytes joined = {0};
-    for (size_t i = 0; i < cluster->size; i++)
-        bytes_print(&joined, "%s%s", i > 0 ? "," : "", cluster->nodes[i].address);
-    bytes_append(&joined, "", 1);
-    cluster->nodes_string = joined.data;
-}
-
 static void destroy_object(void *cluster)
 {
     cluster_destroy(cluster);
@@ -275,7 +266,6 @@ struct cluster *cluster_create(size_t nodes, const struct cluster_options *optio
             take_slots(cluster, i, 0, 1);
             await_reply(cluster, i, "CLUSTER", "INFO", "cluster_state:ok");
         }
-    join_addresses(cluster);
     return cluster;
 }
 
@@ -293,8 +283,8 @@ struct cluster *cluster_adopt(const char *nodes)
         node->host = fixture_text("%s", host);
     }
     free(list);
+    bytes_print(&cluster->nodes_string, "%s", nodes);
     fixture_register(cluster, destroy_object);
-    join_addresses(cluster);
     return cluster;
 }
 
@@ -321,7 +311,7 @@ void cluster_destroy(struct cluster *cluster)
     }
     temp_dir_remove(cluster->dir);
     bytes_free(&cluster->key_names);
-    free(cluster->nodes_string);
+    bytes_free(&cluster->nodes_string);
     free(cluster->nodes);
     free(cluster);
 }
@@ -342,7 +332,7 @@ size_t cluster_size(const struct cluster *cluster)
 
 const char *cluster_nodes_string(const struct cluster *cluster)
 {
-    return cluster->nodes_string;
+    return cluster->nodes_string.data;
 }
 
 const char *cluster_address(const struct cluster *cluster, size_t node)

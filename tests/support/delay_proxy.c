@@ -35,9 +35,8 @@ struct stream {
 struct link {
     struct link *next;
     struct route *route;
-    struct watched
-        end[DIRECTIONS]; /* the client's and the server's: read for the stream of its number, written for the other */
-    bool broken;         /* freed at the end of the turn */
+    struct watched end[DIRECTIONS]; /* the client's and the server's: each is read for the stream of its number */
+    bool broken;                    /* freed at the end of the turn */
     struct stream streams[DIRECTIONS];
 };
 
@@ -56,7 +55,7 @@ struct delay_proxy {
     struct route *routes;
     size_t route_count;
     struct link *links;
-    char *nodes_string;
+    struct bytes nodes_string;
     bool spreads;
     size_t accepted; /* since then */
 };
@@ -231,15 +230,7 @@ static void prepare_route(struct delay_proxy *proxy, const char *host, uint16_t 
     route->server_port = server_port;
     route->reservation = socket_reserve_port(false, &route->port);
     poller_watch(&proxy->poller, &route->listener, socket_listen(false, route->port));
-}
-
-static char *join_addresses(const struct delay_proxy *proxy)
-{
-    struct bytes joined = {0};
-    for (size_t i = 0; i < proxy->route_count; i++)
-        bytes_print(&joined, "%s127.0.0.1:%u", i > 0 ? "," : "", proxy->routes[i].port);
-    bytes_append(&joined, "", 1);
-    return joined.data;
+    bytes_print(&proxy->nodes_string, "%s127.0.0.1:%u", proxy->route_count > 1 ? "," : "", route->port);
 }
 
 static void stop(void *object)
@@ -256,7 +247,7 @@ static void stop(void *object)
     poller_stop(&proxy->poller);
     free_broken(proxy);
     free(proxy->routes);
-    free(proxy->nodes_string);
+    bytes_free(&proxy->nodes_string);
     free(proxy);
 }
 
@@ -274,7 +265,6 @@ struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_
     for (size_t i = 0; i < routes; i++)
         prepare_route(proxy, hosts ? hosts[i] : "127.0.0.1", server_ports[i]);
     poller_leave(&proxy->poller);
-    proxy->nodes_string = join_addresses(proxy);
     fixture_register(proxy, stop);
     return proxy;
 }
@@ -293,7 +283,7 @@ uint16_t delay_proxy_port(const struct delay_proxy *proxy, size_t route)
 
 const char *delay_proxy_nodes_string(const struct delay_proxy *proxy)
 {
-    return proxy->nodes_string;
+    return proxy->nodes_string.data;
 }
 
 static bool includes(enum proxy_direction directions, int direction)

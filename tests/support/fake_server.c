@@ -320,8 +320,7 @@ static void record(const struct connection *connection, struct resp_command *com
 {
     struct fake_server *server = connection->server;
     struct fake_record *entry = keep(server, fixture_allocate(sizeof *entry));
-    *entry = (struct fake_record){
-        .connection = (unsigned)connection->session.id, .received_ns = test_now_ns(), .command = keep(server, command)};
+    *entry = (struct fake_record){.connection = (unsigned)connection->session.id, .command = keep(server, command)};
     if ((server->record_count & (server->record_count - 1)) == 0) /* there is room up to the next power of two */
         server->records = fixture_reallocate(server->records, 2 * (server->record_count + 1) * sizeof *server->records);
     server->records[server->record_count++] = entry;

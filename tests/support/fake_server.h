@@ -141,8 +141,7 @@ size_t fake_server_keys_left(struct fake_server *server, const char *const *exce
 /* --- Records ------------------------------------------------------------------------------------------------------ */
 
 struct fake_record {
-    unsigned connection;  /* numbered from 1 in the order of accepting; also the CLIENT ID */
-    uint64_t received_ns; /* when it was read completely, by test_now_ns() */
+    unsigned connection; /* numbered from 1 in the order of accepting; also the CLIENT ID */
     struct resp_command *command;
 };
 

@@ -8,11 +8,9 @@
 #include "support/process.h"
 #include "support/test.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { SOON_MS = 20000 };
@@ -41,30 +39,27 @@ TEST(fixtures, fixtures_end_newest_first_and_only_those_of_the_test)
     fixture_unregister(&names[0]);
 }
 
-/* --- A test program that dies --- */
+/* --- A test program that ends by a failed check --- */
 
-/* What a child of this process has made. It writes this to a pipe before it dies. */
+/* The program runs this case in another process, where FIXTURE_FAILS is set. */
+TEST_CASE(failing, NULL, NULL);
+
+TEST_ROWS(failing, fails, 2)
+{
+    char program[] = "sleep", seconds[] = "1000", *argv[] = {program, seconds, NULL};
+    struct process process;
+    if (_i == 0 || !getenv("FIXTURE_FAILS"))
+        return;
+    process_start(&process, argv, NULL);
+    fprintf(stderr, "made %d %s\n", (int)process.pid, temp_dir_path(temp_dir_make()));
+    ck_assert_msg(_i == 0, "%d is not %d", 1, 2);
+}
+
+/* What it has made. */
 struct made {
-    pid_t process;
+    int process;
     char directory[256];
 };
-
-_Noreturn static void make_and_die(int out, int how)
-{
-    char program[] = "sleep", seconds[] = "1000";
-    char *argv[] = {program, seconds, NULL};
-    struct process process;
-    struct made made = {0};
-    snprintf(made.directory, sizeof made.directory, "%s", temp_dir_path(temp_dir_make()));
-    process_start(&process, &(struct process_options){.argv = argv});
-    made.process = process.pid;
-    ck_assert_int_eq(write(out, &made, sizeof made), (int)sizeof made);
-    if (how == 0)
-        _exit(1);
-    if (how == 1)
-        raise(SIGKILL);
-    exit(0);
-}
 
 /* The process may stay a zombie: the first process of a container may never reap it. */
 static bool is_gone(void *made)
@@ -73,36 +68,10 @@ static bool is_gone(void *made)
     return process_has_ended(gone->process) && access(gone->directory, F_OK) != 0;
 }
 
-TEST_ROWS(fixtures, a_test_that_dies_leaves_nothing, 3)
-{
-    struct made made;
-    int ends[2];
-    ck_assert_int_eq(pipe(ends), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0)
-        make_and_die(ends[1], _i);
-    ck_assert_int_eq(read(ends[0], &made, sizeof made), (int)sizeof made);
-    ck_assert_int_eq(waitpid(child, NULL, 0), child);
-    ck_assert(wait_until(is_gone, &made, SOON_MS));
-    close(ends[0]);
-    close(ends[1]);
-}
-
-/* --- Failed checks --- */
-
-/* The program runs this case in another process, where FIXTURE_FAILS is set. */
-TEST_CASE(failing, NULL, NULL);
-
-TEST_ROWS(failing, fails, 2)
-{
-    ck_assert_msg(_i == 0 || !getenv("FIXTURE_FAILS"), "%d is not %d", 1, 2);
-}
-
-TEST(fixtures, a_failure_without_forks_is_printed_at_once_and_ends_the_program)
+TEST(fixtures, a_failure_without_forks_is_printed_at_once_and_leaves_nothing)
 {
     char program[512] = "", output[8192];
+    struct made made;
     ck_assert_int_gt(readlink("/proc/self/exe", program, sizeof program - 1), 0);
     char *command = fixture_text("FIXTURE_FAILS=1 TEST_ONLY=fails CK_FORK=no '%s' 2>&1", program);
     FILE *run = popen(command, "re");
@@ -110,6 +79,8 @@ TEST(fixtures, a_failure_without_forks_is_printed_at_once_and_ends_the_program)
     output[fread(output, 1, sizeof output - 1, run)] = '\0';
     ck_assert_int_ne(pclose(run), 0);
     ck_assert_msg(strstr(output, ": fails (row 1) failed: 1 is not 2\n"), "%s", output);
+    ck_assert_int_eq(sscanf(strstr(output, "made "), "made %d %255s", &made.process, made.directory), 2);
+    ck_assert(wait_until(is_gone, &made, SOON_MS));
     free(command);
 }
 

@@ -45,7 +45,7 @@ static bool make_node(size_t node)
     struct process *owner = &owners[node];
     snprintf(hosts[node], sizeof hosts[node], "10.77.%zu.2", node);
     snprintf(ours[node], sizeof ours[node], "10.77.%zu.1", node);
-    process_start(owner, &(struct process_options){.argv = argv});
+    process_start(owner, argv, NULL);
     return wait_until(is_apart, &owner->pid, 5000) &&
            run(node, "ip link add node$net type veth peer name eth0 netns $pid\n"
                      "ip addr add 10.77.$net.1/24 dev node$net\n"

@@ -26,22 +26,22 @@ static void default_signals(void)
 }
 
 /* The child's part of a start. All of it is safe after fork() in a program with threads. */
-_Noreturn static void become(const struct process_options *options, pid_t parent)
+_Noreturn static void become(char *const *argv, const char *output_file, pid_t parent)
 {
-    int input = options->input > 0 ? options->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int output = open(options->output ? options->output : "/dev/null", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int output = open(output_file ? output_file : "/dev/null", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     default_signals();
     /* The parent may have ended before the second call. */
     bool is_bound = setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
     if (is_bound && dup2(input, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0 &&
-        dup2(output, STDERR_FILENO) >= 0 && (!options->directory || chdir(options->directory) == 0))
-        execvp(options->argv[0], options->argv);
-    dprintf(STDERR_FILENO, "cannot start %s: %s\n", options->argv[0], strerror(errno));
+        dup2(output, STDERR_FILENO) >= 0)
+        execvp(argv[0], argv);
+    dprintf(STDERR_FILENO, "cannot start %s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
 /* All signals are blocked, so no handler of the test runs in the child. */
-void process_start(struct process *process, const struct process_options *options)
+void process_start(struct process *process, char *const *argv, const char *output_file)
 {
     sigset_t all, before;
     pid_t parent = getpid();
@@ -49,7 +49,7 @@ void process_start(struct process *process, const struct process_options *option
     pthread_sigmask(SIG_SETMASK, &all, &before);
     process->pid = fork();
     if (process->pid == 0)
-        become(options, parent);
+        become(argv, output_file, parent);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (process->pid < 0)
         fixture_fail("fork: %s", strerror(errno));

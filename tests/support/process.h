@@ -13,17 +13,10 @@ struct process {
     pid_t pid; /* 0: none */
 };
 
-struct process_options {
-    char *const *argv;     /* argv[0] is searched in PATH */
-    const char *directory; /* working directory; NULL: the current one */
-    const char *output;    /* file for its standard output and error; NULL: /dev/null */
-    int input;             /* its standard input; 0 or -1: /dev/null */
-};
-
-/* A program that cannot be run says so in its output, and ends at once. It is killed when the thread that started it ends.
+/* Starts argv[0], which is searched in PATH, with a file for its standard output and error; NULL: /dev/null. A program that cannot be run says so in its output, and ends at once. It is killed when the thread that started it ends.
  * It gets its own process group: when the shell of a test in the background ends, the kernel sends SIGHUP to each group
  * that has a stopped process and no parent left in the session. */
-void process_start(struct process *process, const struct process_options *options);
+void process_start(struct process *process, char *const *argv, const char *output_file);
 
 bool process_running(const struct process *process);
 void process_signal(const struct process *process, int signal);

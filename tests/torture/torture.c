@@ -144,7 +144,7 @@ static void start_client(size_t index)
     };
     char *log = fixture_text("%s.log", argv[2]);
     generation[index]++;
-    process_start(&clients[index], &(struct process_options){.argv = argv, .output = log});
+    process_start(&clients[index], argv, log);
     for (size_t i = 0; i < WORDS; i++)
         free(argv[i]);
     free(log);

@@ -1,15 +1,14 @@
-/* Waiting behind clients of other libraries. They acquire the lock with SET NX PX, delete it by a script that compares,
- * retry every few milliseconds, and publish nothing. REDLOCK_TRIALS is the number of waits behind one holder (default:
- * 10). */
-#include "real/clients.h"
+/* Waiting beside clients of other libraries. They acquire the lock with SET NX PX, delete it by a script that compares,
+ * retry every few milliseconds, and publish nothing. quorum_waiting has the times of attempts behind them. */
+#include "real/held.h"
 
-#include "support/clock.h"
 #include "support/raw_client.h"
+
+#include <pthread.h>
 
 enum { NODES = 3, MAJORITY = NODES / 2 + 1, MS = 1000000 };
 
-#define KEY   real_key("foreign")
-#define QUEUE KEY ":redlock:queue"
+#define KEY real_key("foreign")
 
 /* How long a client of another library holds the lock, and how often it retries: no event ends these times. */
 static void sleep_ms(unsigned ms)
@@ -71,49 +70,7 @@ static bool foreigner_try(struct foreigner *foreigner)
     return false;
 }
 
-/* --- One holder --- */
-
-/* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns false if the machine was so
- * late that the waiter found no time left. */
-static bool wait_behind(struct foreigner *holder)
-{
-    enum { WAIT_MS = 300, HOLD_MS = 20, LATE_MS = 100 };
-    struct waiter waiter;
-    struct face *face = open_client();
-    ck_assert(foreigner_try(holder));
-    double waited_ms = held_waited_ms(0);
-    uint64_t began_ns = test_now_ns();
-    lateness_begin();
-    waiter_start(&waiter, face, KEY, *REAL_WITH(.wait_ms = WAIT_MS));
-    real_until(NULL, atomic_load(&waiter.ended) || cluster_integer(cluster, 0, "ZCARD", QUEUE, NULL) == 1);
-    sleep_ms(HOLD_MS);
-    foreigner_release(holder);
-    bool valid = test_now_ns() - began_ns < WAIT_MS / 2 * (uint64_t)MS;
-    int status = waiter_join(&waiter);
-    valid = lateness_end_ms() + held_waited_ms(0) - waited_ms < LATE_MS && valid;
-    ck_assert_msg(status == REDLOCK_OK || !valid, "%s", redlock_status_name(status));
-    if (status == REDLOCK_OK)
-        waiter_release(&waiter);
-    held_close(face);
-    return status == REDLOCK_OK;
-}
-
-REAL_CASE(holders, real_bare_case, NULL);
 REAL_CASE(rivals, real_bare_case, NULL);
-
-/* Each trial has a new client, because a waiter of a client that has waited before is queued before its
- * first attempt. */
-TEST(holders, waiter_finds_a_foreign_lock_free_before_its_deadline)
-{
-    unsigned trials = real_setting("REDLOCK_TRIALS", 10), tried = 0, done = 0;
-    struct foreigner holder = {0};
-    real_cluster(NODES, NULL);
-    connect_foreigner(&holder, 'a', false);
-    while (done < trials && tried++ < 6 * trials + 20)
-        done += wait_behind(&holder);
-    printf("the waiter acquired the lock %u times; the machine was late in %u trials\n", done, tried - done);
-    ck_assert_uint_eq(done, trials);
-}
 
 /* --- Rivals --- */
 

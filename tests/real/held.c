@@ -1,9 +1,5 @@
 #include "real/held.h"
 
-#include "support/clock.h"
-
-#include <unistd.h>
-
 #include "src/lock/lease.h"
 
 redlock_options held_options(uint32_t ttl_ms, uint32_t guard)
@@ -188,14 +184,6 @@ void held_await_more(struct face *face, size_t counter, uint64_t more)
 {
     uint64_t wanted = value_of(face, counter) + more;
     real_until(face, value_of(face, counter) >= wanted);
-}
-
-double held_waited_ms(size_t first)
-{
-    double sum_ms = lateness_waited_ms(getpid());
-    for (size_t i = first; i < cluster_size(cluster); i++)
-        sum_ms += lateness_waited_ms(cluster_process(cluster, i));
-    return sum_ms;
 }
 
 /* --- Scenes --- */

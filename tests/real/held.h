@@ -73,9 +73,6 @@ redlock_statistics held_statistics(struct face *face);
 void held_await_more(struct face *face, size_t counter, uint64_t more);
 #define HELD_COUNTER(name) offsetof(redlock_statistics, name)
 
-/* How long this process, with its proxy, and the cluster's servers from the `first` on have waited for a processor. */
-double held_waited_ms(size_t first);
-
 /* Conditions for real_until(). */
 bool held_is_lost(const struct held_story *story);
 bool held_all_usable(struct face *face);

@@ -18,7 +18,7 @@ int main(int count, char **arguments)
             fprintf(stderr, "delay proxy: '%s' is not PORT:ROUND_TRIP_US, or is one too many\n", arguments[i + 1]);
             return 2;
         }
-    struct delay_proxy *proxy = delay_proxy_start(ports, routes);
+    struct delay_proxy *proxy = delay_proxy_start(NULL, ports, routes);
     for (size_t i = 0; i < routes; i++) {
         delay_proxy_set_delay_us(proxy, i, PROXY_BOTH, round_trips[i] / 2);
         printf("%s%u", i ? " " : "", (unsigned)delay_proxy_port(proxy, i));

@@ -253,7 +253,7 @@ static bool take_fake_step(const char *verb, char *rest)
         fake_server_stop_listening(fake_of(rest));
     } else if (is(verb, "proxy")) {
         const uint16_t ports[] = {cluster_port(cluster, 0), cluster_port(cluster, 1)};
-        struct delay_proxy *proxy = delay_proxy_start(ports, ROWS(ports));
+        struct delay_proxy *proxy = delay_proxy_start(NULL, ports, ROWS(ports));
         delay_proxy_spread(proxy);
         story_set_value(rest, program_text("127.0.0.1:%u", delay_proxy_port(proxy, 0)));
         real_note_descriptors();

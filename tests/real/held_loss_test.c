@@ -184,7 +184,7 @@ TEST(ends, lock_on_distant_nodes_is_acquired_renewed_and_held)
     real_cluster(HELD_NODES, NULL);
     for (size_t node = 0; node < HELD_NODES; node++)
         ports[node] = cluster_port(cluster, node);
-    struct delay_proxy *proxy = delay_proxy_start(ports, HELD_NODES);
+    struct delay_proxy *proxy = delay_proxy_start(NULL, ports, HELD_NODES);
     real_note_descriptors();
     for (size_t node = 0; node < HELD_NODES; node++)
         delay_proxy_set_delay_us(proxy, node, PROXY_BOTH, ONE_WAY_US);

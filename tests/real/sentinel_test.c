@@ -625,7 +625,7 @@ TEST_ROWS(cut, old_master_grants_nothing_to_the_client, ROWS(scenes))
     if (scene
             ->cluster) /* usually it refuses writes when it has been cut off for as long as makes the others replace it */
         cluster_command(cluster, 0, NULL, 0, "CONFIG", "SET", "cluster-node-timeout", "600000", NULL);
-    struct delay_proxy *proxy = scene->network ? NULL : delay_proxy_start(groups[0].port, SENTINELS);
+    struct delay_proxy *proxy = scene->network ? NULL : delay_proxy_start(NULL, groups[0].port, SENTINELS);
     char *behind = proxy ? fixture_text("sentinel://%s/m", delay_proxy_nodes_string(proxy)) : NULL;
     real_note_descriptors();
     redlock_options options = options_of(max_ttl_ms);

@@ -251,12 +251,7 @@ static void stop(void *object)
     free(proxy);
 }
 
-struct delay_proxy *delay_proxy_start(const uint16_t *server_ports, size_t routes)
-{
-    return delay_proxy_start_to(NULL, server_ports, routes);
-}
-
-struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_t *server_ports, size_t routes)
+struct delay_proxy *delay_proxy_start(const char *const *hosts, const uint16_t *server_ports, size_t routes)
 {
     struct delay_proxy *proxy = fixture_allocate(sizeof *proxy);
     proxy->routes = fixture_allocate(routes * sizeof *proxy->routes);

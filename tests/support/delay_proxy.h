@@ -18,10 +18,9 @@ struct delay_proxy;
 
 enum proxy_direction { PROXY_TO_SERVER = 1, PROXY_TO_CLIENT = 2, PROXY_BOTH = PROXY_TO_SERVER | PROXY_TO_CLIENT };
 
-/* Opens one route for each port of 127.0.0.1, without delay. The proxy registers itself for fixtures_end(). */
-struct delay_proxy *delay_proxy_start(const uint16_t *server_ports, size_t routes);
-/* The same for other servers: a numeric IPv4 address for each. */
-struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_t *server_ports, size_t routes);
+/* Opens one route for each port, without delay, to a numeric IPv4 address for each; hosts NULL: to 127.0.0.1. The proxy
+ * registers itself for fixtures_end(). */
+struct delay_proxy *delay_proxy_start(const char *const *hosts, const uint16_t *server_ports, size_t routes);
 
 uint16_t delay_proxy_port(const struct delay_proxy *proxy, size_t route);
 const char *delay_proxy_nodes_string(const struct delay_proxy *proxy); /* all routes, separated by commas */

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILL_TIMEOUT_MS = 10000 };
+enum { SIGNAL_TIMEOUT_MS = 10000 };
 
 static void default_signals(void)
 {
@@ -60,10 +60,25 @@ bool process_running(const struct process *process)
     return process->pid > 0 && !process_has_ended(process->pid);
 }
 
+static bool has_stopped(void *process)
+{
+    return process_stopped(process) || !process_running(process);
+}
+
+static bool goes_on(void *process)
+{
+    return !process_stopped(process);
+}
+
 void process_signal(const struct process *process, int number)
 {
-    if (process_running(process))
-        (void)kill(process->pid, number);
+    struct process signalled = *process;
+    if (!process_running(process))
+        return;
+    (void)kill(process->pid, number);
+    if ((number == SIGSTOP && !wait_until(has_stopped, &signalled, SIGNAL_TIMEOUT_MS)) ||
+        (number == SIGCONT && !wait_until(goes_on, &signalled, SIGNAL_TIMEOUT_MS)))
+        fixture_fail("process %d does not %s", (int)process->pid, number == SIGSTOP ? "stop" : "go on");
 }
 
 static bool has_ended(void *process)
@@ -84,7 +99,7 @@ bool process_wait(struct process *process, uint64_t deadline_ns)
 void process_kill(struct process *process)
 {
     process_signal(process, SIGKILL);
-    if (!process_wait(process, test_deadline_ns(KILL_TIMEOUT_MS)))
+    if (!process_wait(process, test_deadline_ns(SIGNAL_TIMEOUT_MS)))
         fixture_fail("process %d does not end after SIGKILL", (int)process->pid);
 }
 

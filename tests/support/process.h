@@ -19,6 +19,7 @@ struct process {
 void process_start(struct process *process, char *const *argv, const char *output_file);
 
 bool process_running(const struct process *process);
+/* SIGSTOP and SIGCONT have taken effect when it returns. */
 void process_signal(const struct process *process, int signal);
 
 /* Waits until it has ended, and reaps it. Returns false if the time is over. */
@@ -27,7 +28,6 @@ bool process_wait(struct process *process, uint64_t deadline_ns);
 /* Sends SIGKILL and waits for the end. */
 void process_kill(struct process *process);
 
-/* True if SIGSTOP has taken effect. */
 bool process_stopped(const struct process *process);
 /* As /proc shows it: 'S' for one that sleeps, 'Z' for a zombie; 0: there is none with this PID. */
 char process_state(pid_t pid);

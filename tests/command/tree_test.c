@@ -1,9 +1,10 @@
-/* The tree of processes below this one. All are found and killed, regardless of their group, session or parent. processes.txt
- * shows the same on older kernels and without a /proc of its own, and that stopped processes get SIGTERM. */
+/* The tree of processes below this one. All are found and get the signal, regardless of their group, session or
+ * parent. processes.txt shows the same on older kernels. */
 #include "cli/tree.h"
 
 #include "support/test.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -41,27 +42,29 @@ static void end_alive(int number)
 
 static pid_t fork_all(const char *shape, bool direct);
 
-/* SIGUSR1 ends it if nothing else has. */
+/* Ignores SIGTERM, unless it is stopped. SIGUSR1 ends it if nothing else has. */
 _Noreturn static void become(char kind, const char *children, bool direct)
 {
+    bool stops = kind == 't' || kind == 'T';
     pid_t self = getpid();
     if (direct)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (kind == 'g')
         setpgid(0, 0);
-    if (kind == 's')
+    if (kind == 's' || kind == 'T')
         setsid();
     fork_all(children, false);
     if (kind == 'x')
         _exit(EXIT_SUCCESS);
+    signal(SIGTERM, stops ? SIG_DFL : SIG_IGN);
     signal(SIGUSR1, end_alive);
     (void)!write(ready[1], &self, sizeof self);
     for (;;)
-        pause();
+        stops ? raise(SIGSTOP) : pause();
 }
 
-/* A process for each letter: - in this one's group, g in its own, s in its own session, x ends and leaves its children. These
- * are in the brackets behind it. Returns the last child. */
+/* A process for each letter: - in this one's group, g in its own, s in its own session, t stopped, T both of these, x ends and
+ * leaves its children. These are in the brackets behind it. Returns the last child. */
 static pid_t fork_all(const char *shape, bool direct)
 {
     pid_t child = 0;
@@ -71,8 +74,8 @@ static pid_t fork_all(const char *shape, bool direct)
         child = fork();
         if (child == 0)
             become(kind, has_children ? shape + 1 : "", direct);
-        if (kind == 'x')
-            waitpid(child, NULL, 0);
+        if (strchr("tTx", kind))
+            waitpid(child, NULL, WUNTRACED);
         if (has_children)
             shape = strchr(shape, ')') + 1;
     }
@@ -116,10 +119,12 @@ static const struct {
     bool spared;
     enum { NO_STRANGERS, STRANGERS, FORMER } strangers;
 } rows[] = {
-    {"-gs", cli_tree_kill, 0, NO_GROUP, false, NO_STRANGERS},
+    {"-gst", cli_tree_kill, 0, NO_GROUP, false, NO_STRANGERS},
     {"x(s)", cli_tree_kill, 0, NO_GROUP, false, NO_STRANGERS},
     {"-(gs)", cli_tree_kill, 0, NO_GROUP, false, NO_STRANGERS},
     {"g(-s)", cli_tree_kill, 0, LAST, false, NO_STRANGERS},
+    {"t", cli_tree_terminate, 0, NO_GROUP, false, NO_STRANGERS},
+    {"T", cli_tree_terminate, 0, OURS, false, NO_STRANGERS},
     {"-(gs)", cli_tree_kill, 3, NO_GROUP, false, STRANGERS},
     {"-", cli_tree_kill, 0, NO_GROUP, false, FORMER},
     {"-(gs)", cli_tree_kill, 1, NO_GROUP, true, NO_STRANGERS},
@@ -149,6 +154,27 @@ TEST_ROWS(tree, these_processes_survive, ROWS(rows))
         ; /* no longer when they are zombies */
     ck_assert_uint_eq(count_survivors(), rows[_i].survivors);
     free(strangers);
+}
+
+/* In a new namespace of processes, whose /proc is still the old one's. */
+TEST(tree, without_a_proc_of_its_own_the_group_is_killed)
+{
+    int status;
+    if (geteuid() != 0)
+        return; /* a namespace needs root */
+    pid_t outer = fork();
+    if (outer == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pid_t inner = unshare(CLONE_NEWPID) == 0 ? fork() : -1;
+        if (inner == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            cli_tree_kill(&(struct cli_tree){.root = getpid(), .group = start("g")});
+            _exit((int)count_survivors());
+        }
+        _exit(inner > 0 && waitpid(inner, &status, 0) == inner ? WEXITSTATUS(status) : EXIT_FAILURE);
+    }
+    ck_assert_int_eq(waitpid(outer, &status, 0), outer);
+    ck_assert_int_eq(status, 0);
 }
 
 /* --- A PID is reused while the tree is read --- */

@@ -120,8 +120,8 @@ static bool node_replies(size_t node, const char *const *word, const char *expec
     return expected == NULL || is(reply, expected);
 }
 
-/* EVAL takes a script to the end of the line. A command has its lock as soon as a majority has granted it: the other nodes
- * may execute their request later. */
+/* A command has its lock as soon as a majority has granted it: the other nodes may execute their request later, so the reply
+ * is awaited. A script, to the end of the line, is executed once: the time that it reads goes on. */
 static void redis(char *rest, bool is_script)
 {
     const char *word[REDIS_WORDS] = {NULL}, *expected = story_split_off(rest, " => ");
@@ -132,7 +132,9 @@ static void redis(char *rest, bool is_script)
     for (size_t i = 0; !is_script && i < REDIS_WORDS && *rest != '\0'; i++)
         word[i] = story_unescape(story_take_word(&rest));
     for (size_t i = 0; i < cluster_size(cluster); i++)
-        if (nodes & 1u << i)
+        if (nodes & 1u << i && is_script)
+            STORY_REQUIRE(node_replies(i, word, expected, reply), "node %zu replies %s", i + 1, reply);
+        else if (nodes & 1u << i)
             STORY_SOON(node_replies(i, word, expected, reply), "node %zu replies %s", i + 1, reply);
 }
 

@@ -224,6 +224,7 @@ SCENE_CASE(time, scene_five_nodes);
 TEST_ROWS(time, a_late_grant_counts_as_timed_out_and_is_undone_on_its_link, 2)
 {
     scene_attach();
+    scene_wait_for_replies(0, 5);
     if (_i == 0)
         scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
     else

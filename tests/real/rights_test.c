@@ -3,7 +3,6 @@
 #include "real/clients.h"
 #include "real/published_rights.h"
 
-
 /* Renewed early, but long enough for a busy machine. */
 enum { NODES = 3, TTL_MS = 6000, RENEWAL_PERCENT = 10 };
 

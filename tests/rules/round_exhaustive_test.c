@@ -440,14 +440,37 @@ TEST_ROWS(round, every_sequence_agrees_with_the_oracle, ROWS(trees) * PLANS)
 
 /* -------------------------------------------------------------------------------------------- more nodes, at random */
 
-/* Most nodes send the same reply; otherwise hardly any round of many nodes would be won, or lost for a single reason. In
- * every other sequence some nodes become usable late. */
-static void live_at_random(int plan, unsigned nodes, uint64_t *seed)
+/* The most frequent votes of one sequence, in percent. Without a bias, hardly any round of many nodes would be won,
+ * or lost for a single reason. */
+struct bias {
+    unsigned grants;
+    unsigned favourites;
+    unsigned favourite; /* index of the favourite reply */
+};
+
+static struct quorum_event draw_event(const struct menu *menu, const struct path *path, const struct bias *bias,
+                                      uint64_t *seed)
+{
+    struct quorum_event event = menu->event[random_below(seed, menu->count)];
+    if (event.type == QUORUM_CANCEL && random_below(seed, 10)) /* seldom; otherwise most rounds would end with it */
+        event = menu->event[0];
+    bool votes = event.type == QUORUM_VOTED || (event.type == QUORUM_OVERDUE && random_below(seed, 8));
+    unsigned percent = random_below(seed, 100), node = event.node;
+    if (votes && path->node[node].asked && percent < bias->grants + bias->favourites) {
+        event = replies_to(path)[percent < bias->grants ? 0 : bias->favourite];
+        event.type = QUORUM_VOTED;
+        event.node = node;
+    }
+    return event;
+}
+
+/* Returns the verdict at the end of the sequence. In every other one some nodes become usable late. */
+static enum quorum_verdict live_at_random(int plan, unsigned nodes, uint64_t *seed)
 {
     static const struct tree tree = {.late_events = true, .cancel = LAST};
+    const struct bias bias = {random_below(seed, 101), random_below(seed, 201), random_below(seed, REPLIES)};
     struct menu menu;
     struct path path = new_path(plan, nodes);
-    const struct quorum_event usual = replies_to(&path)[random_below(seed, REPLIES)];
     unsigned before = random_below(seed, 2) ? random_below(seed, 2 + nodes / 4) : 0;
     for (unsigned steps = 0; steps < 6 * nodes; steps++) {
         if (steps == before) {
@@ -460,25 +483,30 @@ static void live_at_random(int plan, unsigned nodes, uint64_t *seed)
             break;
         if (random_below(seed, 10 * nodes) == 0)
             path.now += QUORUM_SECOND;
-        struct quorum_event event = menu.event[random_below(seed, menu.count)];
-        if (event.type == QUORUM_VOTED && path.node[event.node].asked && random_below(seed, 5)) {
-            unsigned node = event.node;
-            event = usual;
-            event.type = QUORUM_VOTED;
-            event.node = node;
-        }
-        step(&path, event);
+        step(&path, draw_event(&menu, &path, &bias, seed));
     }
+    return path.round.verdict;
 }
 
+/* Each verdict that is possible in a plan must occur; otherwise the sequences cover too little. */
 TEST(round, random_sequences_agree_with_the_oracle)
 {
+    unsigned met[PLANS][QUORUM_VERDICTS] = {{0}};
     for (unsigned nodes = 2; nodes <= QUORUM_NODES_MAX; nodes++) {
         uint64_t seed = nodes;
         for (int plan = 0; plan < PLANS; plan++)
             for (unsigned i = 0; i < 6000 / (nodes + 8); i++)
-                live_at_random(plan, nodes, &seed);
+                met[plan][live_at_random(plan, nodes, &seed)]++;
     }
+    for (int plan = 0; plan < PLANS; plan++)
+        for (enum quorum_verdict verdict = QUORUM_WON; verdict < QUORUM_VERDICTS; verdict++) {
+            bool known = plan == ACQUIRE || plan == ACQUIRE_ALL
+                             ? verdict != QUORUM_LOST_GONE
+                             : verdict != QUORUM_LOST_HELD &&
+                                   (verdict != QUORUM_LOST_TOO_SLOW || plan == EXTEND || plan == ADOPT);
+            if ((met[plan][verdict] > 0) != known)
+                ck_abort_msg("plan %d: verdict %d met %u times", plan, (int)verdict, met[plan][verdict]);
+        }
 }
 
 TEST_PROGRAM("quorum/round, exhaustively")

@@ -137,4 +137,23 @@ TEST(round, node_hands_over_once)
         ck_assert(!hand_over(&round, i % 2, begin, 0).decided);
 }
 
+/* Three of five nodes grant: only an acquire that waits for the others has a majority and no result. */
+TEST(round, acquire_that_waits_for_all_nodes_settles_behind_its_majority)
+{
+    static const struct {
+        enum quorum_kind kind;
+        bool all_answers, settling;
+    } rows[] = {{QUORUM_ACQUIRE, true, true}, {QUORUM_ACQUIRE, false, false}, {QUORUM_LOOK, false, false}};
+    for (int i = 0; i < ROWS(rows); i++) {
+        struct quorum_terms terms = terms_for(rows[i].kind, 5);
+        terms.all_answers = rows[i].all_answers;
+        struct quorum_round round = begun(&terms);
+        for (unsigned node = 0; node < 3; node++) {
+            ck_assert(!quorum_round_is_settling(&round));
+            vote(&round, node, QUORUM_GRANTED, begin + MS, 0);
+        }
+        ck_assert_int_eq(quorum_round_is_settling(&round), rows[i].settling);
+    }
+}
+
 TEST_PROGRAM("quorum/round")

@@ -221,7 +221,7 @@ static void record_fence(const struct sim_slot *slot)
     const struct sim_holding *holding = &slot->holding;
     struct resp_argument token = resp_argument_of(rl_lease_token_text(holding->lock->lease));
     struct sim_author *author = note_author(slot->process, slot->process->life, token);
-    bool known = author->granted;
+    bool known = author->granted || find_other_handle(slot);
     author->granted = true;
     sim_world->totals->met[SIM_MET_FENCE] += holding->fence && !holding->shared && !known;
     /* After nodes have lost keys, the order of the tokens depends on the clients' wall clocks. */

@@ -19,10 +19,19 @@ struct choice {
     uint32_t without;
 };
 
+static uint32_t left_out; /* faults; of all worlds of this run */
+
 static void print_replay(unsigned long long seed, enum sim_beyond beyond)
 {
-    printf("again: scripts/sim.sh --world %llu --trace%s%s\n", seed, beyond ? " --beyond " : "",
+    const char *between = " --without ";
+    printf("again: scripts/sim.sh --world %llu --trace%s%s", seed, beyond ? " --beyond " : "",
            beyond ? sim_beyond_names[beyond] : "");
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
+        if (left_out & 1u << fault) {
+            printf("%s%s", between, sim_fault_names[fault]);
+            between = ",";
+        }
+    printf("\n");
 }
 
 static void report_failure(unsigned long long seed, const struct choice *choice, const struct sim_violation *violation)
@@ -40,8 +49,8 @@ static bool draws_kinds(const struct choice *choice)
     return !choice->one_world && !choice->beyond && !choice->without;
 }
 
-/* Returns false if a long run of all kinds of worlds has not met each situation. */
-static bool print_summary(const struct choice *choice, const struct sim_totals *totals)
+/* Returns false if a long run of all kinds of worlds has not met each situation, unless a violation has ended it. */
+static bool print_summary(const struct choice *choice, const struct sim_totals *totals, bool sound)
 {
     bool met = true;
     printf("seed %llu: %llu operations in %llu worlds, %llu locks\n ", choice->seed, totals->operations, totals->worlds,
@@ -50,7 +59,7 @@ static bool print_summary(const struct choice *choice, const struct sim_totals *
         printf("%s %s %llu", i ? ";" : "", sim_situation_names[i], totals->met[i]);
         met = met && totals->met[i];
     }
-    met = met || !draws_kinds(choice) || totals->operations < ALL_MET;
+    met = met || !sound || !draws_kinds(choice) || totals->operations < ALL_MET;
     printf("\n%s", met ? "" : "BROKEN: this run shows none of a situation\n");
     return met;
 }
@@ -232,11 +241,12 @@ int main(int count, char **arguments)
 {
     struct choice choice = {.seed = 1, .operations = 100000};
     read_arguments(&choice, count, arguments);
+    left_out = choice.without;
     signal(SIGABRT, on_abort);
     struct sim_totals totals = {0};
     bool sound = choice.boundary ? run_boundary(&choice) : run_worlds(&choice, &totals);
     if (!choice.boundary)
-        sound = print_summary(&choice, &totals) && sound;
+        sound = print_summary(&choice, &totals, sound) && sound;
     sim_scripts_close();
     return sound ? 0 : 1;
 }

@@ -175,7 +175,8 @@ static void accept_links(struct delay_proxy *proxy, struct route *route)
     while (route->listener.readable &&
            (client = accept4(route->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
         add_link(proxy, route, client);
-    route->listener.readable = false;
+    route->listener.readable =
+        route->listener.readable && errno != EAGAIN; /* without a free descriptor there is more */
 }
 
 static void free_broken(struct delay_proxy *proxy)

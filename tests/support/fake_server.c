@@ -232,6 +232,8 @@ static bool kill_connection(struct sim_server *model, int64_t id)
 static const char *log_in(struct connection *connection, const struct resp_command *command)
 {
     const struct fake_server *server = connection->server;
+    if (command->argc == 2 && !server->password)
+        return "-ERR AUTH <password> called without any password configured for the default user. Are you sure?";
     const char *user = command->argc == 2 ? "default" : command->argv[1].data;
     bool fits = strcmp(user, server->user ? server->user : "default") == 0 &&
                 (!server->password || resp_argument_is(&command->argv[command->argc - 1], server->password));
@@ -424,7 +426,8 @@ static void accept_all(struct fake_server *server)
     while (server->listener.fd >= 0 &&
            (fd = accept4(server->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
         add_connection(server, fd);
-    server->listener.readable = false;
+    server->listener.readable =
+        server->listener.fd >= 0 && errno != EAGAIN; /* without a free descriptor there is more */
 }
 
 static void turn(void *arg)

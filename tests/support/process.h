@@ -13,13 +13,14 @@ struct process {
     pid_t pid; /* 0: none */
 };
 
-/* Starts argv[0], which is searched in PATH, with a file for its standard output and error; NULL: /dev/null. A program that cannot be run says so in its output, and ends at once. It is killed when the thread that started it ends.
+/* Starts argv[0], which is searched in PATH, with a file for its standard output and error; NULL: /dev/null. A program that
+ * cannot be run says so in its output, and ends at once. It is killed when the thread that started it ends.
  * It gets its own process group: when the shell of a test in the background ends, the kernel sends SIGHUP to each group
  * that has a stopped process and no parent left in the session. */
 void process_start(struct process *process, char *const *argv, const char *output_file);
 
 bool process_running(const struct process *process);
-/* SIGSTOP and SIGCONT have taken effect when it returns. */
+/* SIGSTOP and SIGCONT have taken effect on its main thread when it returns. */
 void process_signal(const struct process *process, int signal);
 
 /* Waits until it has ended, and reaps it. Returns false if the time is over. */

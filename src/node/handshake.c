@@ -341,7 +341,7 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
     struct rl_node *node = answer->node;
     if (answer->kind != RL_ANSWER_REPLY || rl_reply_is_unavailable(answer->reply))
         return; /* still stale: the next connection retries, or the next heartbeat's reply */
-    node->handshake.stale.client_id[request - node->handshake.kill] = 0;
+    node->handshake.stale.link[request - node->handshake.kill].client_id = 0;
     if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         rl_log(
             node->nodes->core, REDLOCK_LOG_WARNING,
@@ -354,7 +354,7 @@ static void kill_link(struct rl_node *node, unsigned link)
     static const struct rl_request_type type = {.answered = kill_answered};
     static const struct rl_sender sender = {&type};
     char id[24];
-    snprintf(id, sizeof id, "%lld", (long long)node->handshake.stale.client_id[link]);
+    snprintf(id, sizeof id, "%lld", (long long)node->handshake.stale.link[link].client_id);
     struct rl_command command;
     node->handshake.kill[link].sender = &sender;
     if (rl_command_words(&command, "CLIENT", "KILL", "ID", id, NULL))
@@ -365,11 +365,9 @@ static void kill_link(struct rl_node *node, unsigned link)
 void rl_handshake_settle(struct rl_node *node)
 {
     assert(node->state == RL_NODE_READY);
-    struct rl_stale_links *stale = &node->handshake.stale;
-    /* A new server process has none of the old one's connections, and may assign their IDs to other clients. */
-    if (!node->server.run_id[0] || strcmp(node->server.run_id, stale->run_id) != 0)
-        memset(stale, 0, sizeof *stale);
-    for (unsigned i = 0; i < RL_STALE_LINKS_MAX; i++)
-        if (stale->client_id[i])
+    const struct rl_stale_links *stale = &node->handshake.stale;
+    /* Another server process has none of these connections, and may assign their IDs to other clients. */
+    for (unsigned i = 0; node->server.run_id[0] && i < RL_STALE_LINKS_MAX; i++)
+        if (stale->link[i].client_id && strcmp(node->server.run_id, stale->link[i].run_id) == 0)
             kill_link(node, i);
 }

@@ -194,10 +194,9 @@ static void remember_stale_link(struct rl_node *node)
     struct rl_stale_links *stale = &node->handshake.stale;
     if (rl_flight_is_empty(&node->flight) || node->state != RL_NODE_READY || server->client_id == 0)
         return;
-    if (strcmp(stale->run_id, server->run_id) != 0)
-        memset(stale, 0, sizeof *stale);
-    memcpy(stale->run_id, server->run_id, sizeof stale->run_id);
-    stale->client_id[stale->count++ % RL_STALE_LINKS_MAX] = server->client_id;
+    unsigned oldest = stale->count++ % RL_STALE_LINKS_MAX;
+    stale->link[oldest].client_id = server->client_id;
+    memcpy(stale->link[oldest].run_id, server->run_id, sizeof server->run_id);
 }
 
 /* The connection has ended, or was not established. The state changes first: handlers of the ending requests must not

@@ -64,11 +64,14 @@ struct rl_node_name {
     char text[];
 };
 
-/* Connections that broke while replies were outstanding: the server may still execute their commands. */
+/* Connections that broke while replies were outstanding: the server may still execute their commands. The node's address
+ * may lead to another server and back, as behind Sentinels, so each connection has its server. */
 struct rl_stale_links {
-    int64_t client_id[RL_STALE_LINKS_MAX]; /* the server's ID of the connection; 0: none */
-    unsigned count;                        /* ever recorded; a new one replaces the oldest */
-    char run_id[RL_RUN_ID_SIZE];           /* of the server process that assigned the IDs */
+    struct {
+        int64_t client_id;           /* the server's ID of the connection; 0: none */
+        char run_id[RL_RUN_ID_SIZE]; /* of the server process that assigned it */
+    } link[RL_STALE_LINKS_MAX];
+    unsigned count; /* ever recorded; a new one replaces the oldest */
 };
 
 /* Facts for operators. Only maxmemory_policy affects decisions: see rl_guard_evicts(). */

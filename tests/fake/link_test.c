@@ -132,6 +132,23 @@ TEST(one_link, no_kill_is_sent_to_another_server_at_the_address)
     assert_whole_again();
 }
 
+/* Behind Sentinels or a proxy the node is another server for a while. The first one may still read from the connection. */
+TEST(one_link, stale_connection_is_killed_when_its_server_is_back)
+{
+    char run_id[RL_RUN_ID_SIZE];
+    scene_attach();
+    snprintf(run_id, sizeof run_id, "%s", scene.client->nodes->node->server.run_id);
+    fake_server_add_rule(scene.node[0], &breakings[0]);
+    fake_server_set_info(scene.node[0], "run_id", "another");
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    scene_wait_for_sent(0, SENT_UNDO, 1);
+    ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
+    fake_server_set_info(scene.node[0], "run_id", run_id);
+    fake_server_drop(scene.node[0], FAKE_RESET);
+    scene_wait_for_sent(0, SENT_KILL, 1);
+    ck_assert_str_eq(scene_sent(0, SENT_KILL, NULL, 0, NULL)->command->argv[3].data, "1");
+}
+
 TEST(breaking, node_that_closes_after_its_reply_has_voted_and_keeps_the_lock)
 {
     struct answer extended;

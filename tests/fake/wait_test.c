@@ -111,6 +111,26 @@ TEST(success, winner_leaves_the_queue_where_the_reply_was_late)
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
 }
 
+/* However long it holds the lock: other clients may wait behind it. */
+TEST(success, a_holder_that_has_waited_queues_when_it_acquires_again)
+{
+    struct answer released;
+    scene_attach();
+    scene_hold_on(0, 5, "stock");
+    scene_start_acquire(&answer, "stock", &options);
+    rest_until_notified();
+    scene_let_go_on(0, 5, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    unsigned attempts = scene_count_all(SENT_SET);
+    struct rl_timer *forgets = &queue_for_stock()->timer;
+    forgets->fire(forgets);
+    scene_start_release(&released, &answer.lock);
+    scene_start_acquire(&answer, "stock", &options); /* at once: the client forgets waiters a second after a release */
+    ck_assert_status(scene_wait(&released), REDLOCK_OK);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(scene_count_all(SENT_SET), attempts);
+}
+
 /* --- Each stage --- */
 
 static void refuse_connections(void)

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIGNAL_TIMEOUT_MS = 10000 };
+enum { SIGNAL_TIMEOUT_MS = 60000 };
 
 static void default_signals(void)
 {

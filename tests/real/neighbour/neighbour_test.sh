@@ -35,7 +35,7 @@ is_theirs() { everywhere ".token == \"$value\""; }
 each_sees_the_others_lock_and_extends_its_own() { # VERSION
   coproc them { exec node "$neighbour" "$1" "$REDLOCK_NODES"; }
   IFS= read -r -t 60 answer <&"${them[0]}" && [ "$answer" = ready ] || die "the neighbour is not ready: $answer"
-  they_say 'ok ' acquire "$key" 10000 0
+  they_say 'ok ' acquire "$key" 10000
   value=${answer#ok }
   wait_for "their key on every node" is_theirs
   they_say ok extend 50000
@@ -49,10 +49,10 @@ each_sees_the_others_lock_and_extends_its_own() { # VERSION
   wait_for "our key on every node" is_theirs
   "$redlock" extend "$key" "$value" --ttl 29s
   wait_for "our extension on every node" lasts
-  they_say 'refused ' acquire "$key" 60000 1
+  they_say 'refused ' acquire "$key" 60000
   is_theirs || die "our key was changed"
   "$redlock" release "$key" "$value"
-  they_say 'ok ' acquire "$key" 60000 0
+  they_say 'ok ' acquire "$key" 60000
   they_say ok release
   exec {them[1]}>&-
   wait "$them_PID"

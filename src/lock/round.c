@@ -179,7 +179,10 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
     result->kept_releases = quorum_count(round->kept);
     for (unsigned i = 0; i < tally->nodes; i++) {
         result->node[i].latency_us = round->request[i].latency_us;
-        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", text_of(round, i));
+        const char *text = text_of(round, i);
+        result->node[i].text[0] = '\0';
+        if (text[0])
+            snprintf(result->node[i].text, sizeof result->node[i].text, "%s", text);
     }
 }
 

@@ -181,7 +181,7 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
         result->node[i].latency_us = round->request[i].latency_us;
         const char *text = text_of(round, i);
         result->node[i].text[0] = '\0';
-        if (text[0])
+        if (text[0]) /* almost none has one: to format them took a sixth of a lock's instructions */
             snprintf(result->node[i].text, sizeof result->node[i].text, "%s", text);
     }
 }

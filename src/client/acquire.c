@@ -61,7 +61,7 @@ static void acquire_stop_pause(struct rl_operation *operation)
 {
     struct rl_acquire *acquire = (struct rl_acquire *)operation;
     if (acquire->wait)
-        rl_timer_stop(&operation->client->core.timers, &acquire->wait->pause);
+        rl_timer_stop(&acquire->wait->pause);
 }
 
 static struct rl_queue *acquire_queue(const struct rl_acquire *acquire)

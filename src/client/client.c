@@ -338,7 +338,7 @@ static void client_drop_all(redlock_client *client)
     rl_renewals_drop(locks);
     rl_operations_free(client);
     assert(!locks->waiting.first); /* their operations have ended */
-    rl_timer_stop(&client->core.timers, &locks->admission_timer);
+    rl_timer_stop(&locks->admission_timer);
     rl_queues_free(locks);
     rl_releases_drop(locks);
     rl_detached_drop(locks);
@@ -431,7 +431,7 @@ static bool client_finish_if_closed(redlock_client *client)
     redlock_callback closed = client->closed;
     void *arg = client->closed_arg;
     stop_watchers(client);
-    rl_timer_stop(&client->core.timers, &client->close_timer);
+    rl_timer_stop(&client->close_timer);
     client_drop_all(client);
     rl_client_fill_close_result(client, &result);
     bool stays = client->loop_thread;

@@ -208,7 +208,7 @@ void rl_operation_complete(struct rl_operation *operation, int status)
     operation->status = (int16_t)status;
     if (status != REDLOCK_TIMED_OUT && status != REDLOCK_CANCELLED)
         operation->cause = (int16_t)status;
-    rl_timer_stop(&operation->client->core.timers, &operation->timer);
+    rl_timer_stop(&operation->timer);
     *(operation->previous ? &operation->previous->next : &operations->first) = operation->next;
     if (operation->next)
         operation->next->previous = operation->previous;

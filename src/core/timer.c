@@ -13,6 +13,9 @@
 #define RL_CLOCK CLOCK_MONOTONIC
 #endif
 
+#define DIGIT (1U << RL_TIMER_DIGIT_BITS) /* the values of one */
+#define SHORT 16                          /* timers that are read to know when the first is due */
+
 quorum_time rl_now(void)
 {
     struct timespec now;
@@ -24,9 +27,7 @@ quorum_time rl_now(void)
 
 bool rl_timers_open(struct rl_timers *timers)
 {
-    timers->root = NULL;
-    timers->armed = QUORUM_NEVER;
-    timers->firing = 0;
+    *timers = (struct rl_timers){.earliest = QUORUM_NEVER, .armed = QUORUM_NEVER};
     timers->descriptor = timerfd_create(RL_CLOCK, TFD_CLOEXEC | TFD_NONBLOCK);
     return timers->descriptor >= 0;
 }
@@ -38,70 +39,28 @@ void rl_timers_close(struct rl_timers *timers)
     timers->descriptor = -1;
 }
 
-/* Merges two heaps: the later root becomes the first child of the earlier one. */
-static struct rl_timer *meld(struct rl_timer *a, struct rl_timer *b)
+/* Puts the timer into the list for its time. */
+static void place(struct rl_timers *timers, struct rl_timer *timer)
 {
-    if (!a || !b)
-        return a ? a : b;
-    assert(!a->previous && !a->next && !b->previous && !b->next); /* both are roots */
-    if (b->due < a->due) {
-        struct rl_timer *swap = a;
-        a = b;
-        b = swap;
-    }
-    b->next = a->child;
-    b->previous = a;
-    if (a->child)
-        a->child->previous = b;
-    a->child = b;
-    return a;
+    quorum_time key = timer->due > timers->base ? timer->due : timers->base;
+    unsigned digit = (63 - (unsigned)__builtin_clzll((key ^ timers->base) | 1)) / RL_TIMER_DIGIT_BITS;
+    unsigned list = DIGIT * digit + (unsigned)(key >> RL_TIMER_DIGIT_BITS * digit) % DIGIT;
+    timer->link = &timers->list[list];
+    timer->next = *timer->link;
+    if (timer->next)
+        timer->next->link = &timer->next;
+    *timer->link = timer;
+    timers->used[list / 64] |= (uint64_t)1 << list % 64;
 }
 
-/* Merges a list of siblings into one heap: in pairs from the left, then all of them from the right. It does not
- * recurse, because there may be 100,000 siblings. */
-static struct rl_timer *meld_siblings(struct rl_timer *first)
-{
-    struct rl_timer *pairs = NULL;
-    while (first) {
-        struct rl_timer *a = first, *b = a->next;
-        first = b ? b->next : NULL;
-        a->next = a->previous = NULL;
-        if (b)
-            b->next = b->previous = NULL;
-        a = meld(a, b);
-        a->next = pairs;
-        pairs = a;
-    }
-    struct rl_timer *root = NULL;
-    while (pairs) {
-        struct rl_timer *pair = pairs;
-        pairs = pair->next;
-        pair->next = NULL;
-        root = meld(root, pair);
-    }
-    return root;
-}
-
-/* Makes the link to `timer` point to `instead`. */
-static void relink(struct rl_timers *timers, struct rl_timer *timer, struct rl_timer *instead)
-{
-    assert(timer->previous || timers->root == timer);
-    if (!timer->previous)
-        timers->root = instead;
-    else
-        *(timer->previous->child == timer ? &timer->previous->child : &timer->previous->next) = instead;
-}
-
-void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer)
+void rl_timer_stop(struct rl_timer *timer)
 {
     if (!timer->set)
         return;
-    struct rl_timer *below = meld_siblings(timer->child);
-    relink(timers, timer, timer->next); /* the root has no siblings */
+    assert(*timer->link == timer);
+    *timer->link = timer->next;
     if (timer->next)
-        timer->next->previous = timer->previous;
-    timers->root = meld(timers->root, below);
-    timer->child = timer->next = timer->previous = NULL;
+        timer->next->link = timer->link;
     timer->set = false;
 }
 
@@ -109,28 +68,74 @@ void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time 
 {
     if (timer->set && timer->due == due)
         return;
-    rl_timer_stop(timers, timer);
+    rl_timer_stop(timer);
     if (due == QUORUM_NEVER)
         return;
     /* A timer that a handler sets for now fires in the next call; otherwise rl_timers_fire() might not end. */
     timer->due = timers->firing && due <= timers->firing ? timers->firing + 1 : due;
     timer->set = true;
-    timers->root = meld(timers->root, timer);
+    place(timers, timer);
+    if (timer->due < timers->earliest)
+        timers->earliest = timer->due;
+}
+
+/* The first list that has a timer; RL_TIMER_LISTS: none has one. */
+static unsigned first_list(struct rl_timers *timers)
+{
+    for (unsigned i = 0; i < sizeof timers->used / sizeof timers->used[0]; i++)
+        for (; timers->used[i]; timers->used[i] &= timers->used[i] - 1) {
+            unsigned list = 64 * i + (unsigned)__builtin_ctzll(timers->used[i]);
+            if (timers->list[list])
+                return list;
+        }
+    return RL_TIMER_LISTS;
+}
+
+/* When the first timer of this list is due, or, if the list is long, a time before that: the least one that belongs into
+ * the list. */
+static quorum_time list_begin(const struct rl_timers *timers, unsigned list)
+{
+    unsigned shift = list / DIGIT * RL_TIMER_DIGIT_BITS, count = 0;
+    quorum_time begin = (timers->base >> shift) / DIGIT * DIGIT + list % DIGIT, first = QUORUM_NEVER;
+    for (const struct rl_timer *timer = timers->list[list]; timer && count < SHORT; timer = timer->next, count++)
+        first = timer->due < first ? timer->due : first;
+    begin <<= shift;
+    return count < SHORT && first > begin ? first : begin;
+}
+
+/*
+ * The timer that is due first, if it is due at `now`. Otherwise NULL, and `earliest` is set. When a list begins, the heap
+ * moves on to that time, and the list's timers to lower lists: each at most once for each digit.
+ */
+static struct rl_timer *first_due(struct rl_timers *timers, quorum_time now)
+{
+    unsigned list; /* the first one */
+    while ((list = first_list(timers)) != timers->base % DIGIT) {
+        timers->earliest = list < RL_TIMER_LISTS ? list_begin(timers, list) : QUORUM_NEVER;
+        if (timers->earliest > now)
+            return NULL;
+        assert(timers->earliest > timers->base);
+        timers->base = timers->earliest;
+        struct rl_timer *next, *timer = timers->list[list];
+        for (timers->list[list] = NULL; timer; timer = next) {
+            next = timer->next;
+            place(timers, timer);
+        }
+    }
+    return timers->list[list];
 }
 
 void rl_timers_fire(struct rl_timers *timers, quorum_time now)
 {
     uint64_t expirations;
-    quorum_time last = 0;
+    struct rl_timer *timer;
     /* Makes the descriptor unreadable, even if no timer is left to set it for. */
     ssize_t got = read(timers->descriptor, &expirations, sizeof expirations);
     (void)got;
     timers->firing = now;
-    while (timers->root && timers->root->due <= now) {
-        struct rl_timer *timer = timers->root;
-        assert(timer->due >= last); /* the heap is in order */
-        last = timer->due;
-        rl_timer_stop(timers, timer);
+    while ((timer = first_due(timers, now)) != NULL) {
+        assert(timer->due <= timers->base);
+        rl_timer_stop(timer);
         if (timer->fire)
             timer->fire(timer);
     }
@@ -140,9 +145,9 @@ void rl_timers_fire(struct rl_timers *timers, quorum_time now)
 
 void rl_timers_arm(struct rl_timers *timers)
 {
-    if (!timers->root || timers->root->due >= timers->armed)
+    if (timers->earliest >= timers->armed)
         return;
-    quorum_time due = timers->root->due;
+    quorum_time due = timers->earliest;
     struct itimerspec setting = {{0, 0}, {(time_t)(due / QUORUM_SECOND), (long)(due % QUORUM_SECOND)}};
     if (timerfd_settime(timers->descriptor, TFD_TIMER_ABSTIME, &setting, NULL) == 0)
         timers->armed = due;

@@ -6,7 +6,10 @@
  * share one timerfd, because it counts suspend and ev_timer does not. It is set at most once per loop turn, and only if
  * a timer is due earlier than it is set for: an operation that ends before its deadline costs no system call.
  *
- * The timers form a pairing heap (Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap", 1986). Its links are part of
+ * The timers form a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, "Faster algorithms for the shortest path problem",
+ * 1990): a timer is in the list of the highest digit (of five bits) in which its time differs from the heap's, and moves to
+ * lower lists as that comes closer. Setting and stopping one reads only its neighbours in the list, however many there
+ * are: the locks of a client, of which each has a timer, do not fit into the processor's caches. The links are part of
  * the timers, so setting one cannot fail.
  */
 #ifndef RL_TIMER_H
@@ -21,18 +24,22 @@ quorum_time rl_now(void);
 struct rl_timer {
     quorum_time due;
     bool set;
-    struct rl_timer *child;               /* the first child, due no earlier */
-    struct rl_timer *next;                /* sibling */
-    struct rl_timer *previous;            /* sibling; of a first child the parent; NULL in the root */
+    struct rl_timer *next, **link;        /* in its list: the next one, and what points to this one */
     void (*fire)(struct rl_timer *timer); /* called once each time it is set; the timer is no longer set then. NULL: the
                                              timer only starts a turn of the loop */
 };
 
+#define RL_TIMER_DIGIT_BITS 5
+#define RL_TIMER_LISTS      (13 << RL_TIMER_DIGIT_BITS) /* 64 bits are 13 digits */
+
 struct rl_timers {
-    struct rl_timer *root;
-    quorum_time firing; /* while rl_timers_fire() runs: its `now`; otherwise 0 */
-    quorum_time armed;  /* the time that the descriptor is set for; QUORUM_NEVER: not set */
-    int descriptor;     /* timerfd, readable when a timer may be due */
+    struct rl_timer *list[RL_TIMER_LISTS];
+    uint64_t used[(RL_TIMER_LISTS + 63) / 64]; /* a bit for each list that has a timer, or had one */
+    quorum_time base;                          /* only timers that were overdue when they were set are due before it */
+    quorum_time earliest;                      /* no timer is due before it; one that was may have been stopped */
+    quorum_time firing;                        /* while rl_timers_fire() runs: its `now`; otherwise 0 */
+    quorum_time armed;                         /* the time that the descriptor is set for; QUORUM_NEVER: not set */
+    int descriptor;                            /* timerfd, readable when a timer may be due */
 };
 
 /* false: the system refused a descriptor. */
@@ -41,9 +48,10 @@ void rl_timers_close(struct rl_timers *timers);
 
 /* Sets the timer, or moves it. QUORUM_NEVER: stops it. */
 void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time due);
-void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer);
+void rl_timer_stop(struct rl_timer *timer);
 
-/* Fires the timers that are due at `now`. Timers that are set meanwhile wait for the next call. */
+/* Fires the timers that are due at `now`, in order; those that were overdue when they were set come first, in any order.
+ * Timers that are set meanwhile wait for the next call. */
 void rl_timers_fire(struct rl_timers *timers, quorum_time now);
 
 /* Sets the descriptor for the earliest timer. Call it before the loop sleeps. */

@@ -191,7 +191,7 @@ void rl_lease_unref(struct rl_lease *lease)
         return;
     assert(!lease->links.listed && !lease->links.due && !lease->renewal.lacking && !lease->links.unreleased &&
            !lease->watches);
-    rl_timer_stop(&lease->locks->core->timers, &lease->timer);
+    rl_timer_stop(&lease->timer);
     if (lease->descriptor >= 0)
         close(lease->descriptor);
     if (lease->adopted)
@@ -271,7 +271,7 @@ void rl_lease_end_handle(redlock_lock *lock)
     assert((lease->handles.count == 0) == (lease->handles.all == NULL));
     if (lease->handles.count == 0) {
         rl_leases_remove(lease);
-        rl_timer_stop(&lease->locks->core->timers, &lease->timer);
+        rl_timer_stop(&lease->timer);
         lease->locks->events->lease_ended(lease);
     }
 }

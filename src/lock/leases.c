@@ -166,11 +166,8 @@ void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type wh
 
 void rl_leases_wake_due(struct rl_locks *locks)
 {
-    const struct rl_timer *earliest = locks->core->timers.root;
-    quorum_time now = 0;
-    if (locks->leases.first && earliest)
-        now = rl_now();
-    if (now == 0 || quorum_time_since(earliest->due, now) < LATE)
+    quorum_time now = locks->leases.first ? rl_now() : 0;
+    if (quorum_time_since(locks->core->timers.earliest, now) < LATE)
         return;
     for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next) {
         const struct quorum_lease_event event = {.type = QUORUM_LEASE_WOKEN, .now = now};

@@ -52,7 +52,7 @@ static void destroy(struct rl_queue *queue)
     struct rl_locks *locks = queue->locks;
     rl_queue_table_remove(queue);
     set_due(queue, false);
-    rl_timer_stop(&locks->core->timers, &queue->timer);
+    rl_timer_stop(&queue->timer);
     give_up_look(queue);
     rl_round_leave(queue->offer);
     rl_lease_unref(queue->lease);
@@ -207,7 +207,7 @@ static void stand_anew(struct rl_queue *queue)
         .last_attempt = quorum_waiting_last_attempt(rl_now(), deadline, rl_nodes_timeout(locks->nodes)),
         .deadline = deadline,
     };
-    rl_timer_stop(&locks->core->timers, &queue->timer);
+    rl_timer_stop(&queue->timer);
     quorum_waiting_renew(&queue->rules, &terms);
     queue->rules.listening = rl_listeners_up(locks->nodes);
     quorum_waiting_try(&queue->rules);

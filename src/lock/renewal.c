@@ -19,7 +19,7 @@ void rl_renewals_drop(struct rl_locks *locks)
         rl_leases_take_due(&locks->leases);
     while (locks->leases.lacking)
         rl_leases_take_lacking(&locks->leases);
-    rl_timer_stop(&locks->core->timers, &locks->renewal_timer);
+    rl_timer_stop(&locks->renewal_timer);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- carriers */

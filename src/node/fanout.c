@@ -164,7 +164,7 @@ static void carrier_drop_bytes(struct rl_carrier *carrier)
 static void carrier_destroy(struct rl_fanout *fanout)
 {
     struct rl_carrier *carrier = (struct rl_carrier *)fanout;
-    rl_timer_stop(&fanout->nodes->core->timers, &carrier->turns_end);
+    rl_timer_stop(&carrier->turns_end);
     carrier_drop_bytes(carrier);
     rl_core_free(fanout->nodes->core, carrier);
 }

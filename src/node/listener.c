@@ -44,7 +44,7 @@ static void subscribed(struct rl_listener *listener)
     listener->failures = 0;
     listener->error[0] = '\0';
     rl_guard_find(node, REDLOCK_FINDING_NO_SUBSCRIBE, false);
-    rl_timer_stop(&node->nodes->core->timers, &listener->timer);
+    rl_timer_stop(&listener->timer);
     node->nodes->events->listening(node->nodes->locks, node->index, true);
     node->nodes->events->node_changed(node->nodes->locks, node);
 }
@@ -193,7 +193,7 @@ void rl_listener_node_changed(struct rl_listener *listener)
         return;
     struct rl_node *node = listener->node;
     if (!rl_node_is_ready(node) && rl_link_is_open(&listener->link)) {
-        rl_timer_stop(&node->nodes->core->timers, &listener->timer);
+        rl_timer_stop(&listener->timer);
         disconnect(listener);
     }
     if (rl_node_is_ready(node) && !rl_link_is_open(&listener->link) && !listener->timer.set)
@@ -204,7 +204,7 @@ void rl_listener_close(struct rl_listener *listener)
 {
     if (!listener)
         return;
-    rl_timer_stop(&listener->node->nodes->core->timers, &listener->timer);
+    rl_timer_stop(&listener->timer);
     disconnect(listener);
 }
 

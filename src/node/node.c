@@ -674,13 +674,13 @@ bool rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
 void rl_node_close(struct rl_node *node)
 {
     node->state = RL_NODE_CLOSED;
-    rl_timer_stop(&node->nodes->core->timers, &node->timer);
+    rl_timer_stop(&node->timer);
     if (node->witnesses)
         rl_witnesses_close(node->witnesses);
     rl_link_close(&node->link);
     rl_flight_break(&node->flight, rl_now());
     rl_attest_end(node, 0);
-    rl_timer_stop(&node->nodes->core->timers, &node->flight.timer);
+    rl_timer_stop(&node->flight.timer);
     while (node->kept.first)
         rl_request_answer(rl_requests_take(&node->kept), node, RL_ANSWER_DROPPED, 0, NULL);
     assert(rl_flight_is_empty(&node->flight) && !node->attest.waiting.first);

@@ -648,7 +648,7 @@ void rl_witnesses_close(struct rl_witnesses *witnesses)
 {
     for (unsigned i = 0; i < witnesses->room; i++) {
         struct rl_witness *witness = &witnesses->witness[i];
-        rl_timer_stop(&core_of(witness)->timers, &witness->timer);
+        rl_timer_stop(&witness->timer);
         rl_link_close(&witness->link);
         rl_attempts_end(&witness->attempts);
         rl_address_wipe(&witness->address);

@@ -284,7 +284,7 @@ TEST(due, due_leases_take_their_step_in_a_loop_that_is_late)
         scene_turn();
         due = rl_now();
         rl_timer_set(timers, timer, due);
-        is_earliest = timers->root == timer;
+        is_earliest = timers->earliest == due;
         rl_leases_wake_due(locks);
     } while (!is_earliest || quorum_time_since(due, rl_now()) >= late);
     ck_assert_uint_eq(timer->due, due);

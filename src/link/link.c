@@ -51,12 +51,20 @@ static void watch(struct rl_link *link, ev_io *watcher, bool on)
 
 /* ---------------------------------------------------------------------------------------------------------- closing */
 
-/* Freed memory must not keep a password, nor a token: past `used` the buffer has no bytes of a command. */
-static void discard_output(struct rl_output *output)
+static void note_touched(struct rl_output *output)
 {
-    if (output->used > 0)
-        rl_wipe(output->bytes, output->used);
-    output->written = output->released = output->used = 0;
+    if (output->touched < output->used)
+        output->touched = output->used;
+}
+
+/* Freed memory, and that of a closed connection, must not keep a password, nor a token. While the connection is in use
+ * the next commands replace them: wiping each command after its write would read the buffer once more. */
+static void wipe_output(struct rl_output *output)
+{
+    note_touched(output);
+    if (output->touched > 0)
+        rl_wipe(output->bytes, output->touched);
+    output->touched = 0;
 }
 
 /* The context is gone, or will be. hiredis calls it, too, when it frees the context itself. */
@@ -70,7 +78,8 @@ static void forget_context(void *owner)
     link->context = NULL;
     link->session = NULL; /* freed with the context */
     link->connected = link->unwritten = false;
-    discard_output(&link->output);
+    wipe_output(&link->output);
+    link->output.written = link->output.released = link->output.used = 0;
     link->writes->broken = true;
 }
 
@@ -124,10 +133,9 @@ static bool resize(struct rl_link *link, size_t size)
     char *bytes = allocator->allocate(size, allocator->user);
     if (!bytes)
         return false;
-    if (output->used > 0) {
+    if (output->used > 0)
         memcpy(bytes, output->bytes, output->used);
-        rl_wipe(output->bytes, output->used);
-    }
+    wipe_output(output);
     rl_free(allocator, output->bytes);
     output->bytes = bytes;
     output->size = size;
@@ -147,8 +155,8 @@ static bool make_room(struct rl_link *link, size_t size)
     if (output->written > 0 &&
         output->written >= output->used - output->written) { /* moves no more than has been written */
         memmove(output->bytes, output->bytes + output->written, output->used - output->written);
+        note_touched(output);
         output->used -= output->written;
-        rl_wipe(output->bytes + output->used, output->written);
         output->released -= output->written;
         output->written = 0;
     }
@@ -210,7 +218,8 @@ static void end_of_output(struct rl_link *link)
     struct rl_output *output = &link->output;
     if (output->written < output->used)
         return;
-    discard_output(output);
+    note_touched(output);
+    output->written = output->released = output->used = 0;
     if (output->size > OUTPUT_KEPT)
         resize(link, RL_OUTPUT_BUSY);
 }

@@ -87,10 +87,11 @@ struct rl_link_type {
     void (*ended)(struct rl_link *link, const struct rl_link_end *end);
 };
 
-/* Bytes to write: [0, written) are in the socket, [written, released) may go, [released, used) wait for a release. */
+/* Bytes to write: [0, written) are in the socket, [written, released) may go, [released, used) wait for a release. Up to
+ * `touched`, if that is larger, are bytes of earlier commands. */
 struct rl_output {
     char *bytes;
-    size_t written, released, used, size;
+    size_t written, released, used, touched, size;
 };
 
 struct rl_link {

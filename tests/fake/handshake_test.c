@@ -86,14 +86,15 @@ TEST_ROWS(steps, the_connection_has_its_name_and_database, ROWS(places))
 static const struct {
     const char *info[3][2];
     const char *server, *version;
+    bool gets; /* SET with NX and GET; of a fork it is not known */
 } servers[] = {
-    {{{"redis_version", "7.0.15"}}, "redis", "7.0.15"},
-    {{{"redis_version", "5.0.0"}}, "redis", "5.0.0"},
-    {{{"redis_version", "255.255.255"}}, "redis", "255.255.255"}, /* of a development build */
-    {{{"redis_version", "7.2.4"}, {"server_name", "valkey"}, {"valkey_version", "8.1.1"}}, "valkey", "8.1.1"},
-    {{{"redis_version", "4.0.0"}, {"server_name", "valkey"}, {"valkey_version", "12.0.0"}}, "valkey", "12.0.0"},
-    {{{"redis_version", "7.2.4"}, {"redict_version", "7.3.0"}}, "redict", "7.3.0"},
-    {{{"redis_version", "6.2.0"}, {"server_name", "a-name-of-a-fork-that-is-long"}}, "a-name-of-a-for", "6.2.0"},
+    {{{"redis_version", "7.0.15"}}, "redis", "7.0.15", true},
+    {{{"redis_version", "5.0.0"}}, "redis", "5.0.0", false},
+    {{{"redis_version", "255.255.255"}}, "redis", "255.255.255", true}, /* of a development build */
+    {{{"redis_version", "7.2.4"}, {"server_name", "valkey"}, {"valkey_version", "8.1.1"}}, "valkey", "8.1.1", true},
+    {{{"redis_version", "4.0.0"}, {"server_name", "valkey"}, {"valkey_version", "12.0.0"}}, "valkey", "12.0.0", true},
+    {{{"redis_version", "7.2.4"}, {"redict_version", "7.3.0"}}, "redict", "7.3.0", false},
+    {{{"redis_version", "6.2.0"}, {"server_name", "a-name-of-a-fork-that-is-long"}}, "a-name-of-a-for", "6.2.0", false},
 };
 
 static redlock_node_status status_of_node_0(void)
@@ -105,11 +106,15 @@ static redlock_node_status status_of_node_0(void)
 
 TEST_ROWS(steps, server_is_named_with_its_own_version, ROWS(servers))
 {
+    char ready[64];
     for (unsigned i = 0; i < 3 && servers[_i].info[i][0]; i++)
         fake_server_set_info(scene.node[0], servers[_i].info[i][0], servers[_i].info[i][1]);
     scene_attach();
     ck_assert_str_eq(status_of_node_0().server, servers[_i].server);
     ck_assert_str_eq(status_of_node_0().version, servers[_i].version);
+    ck_assert_int_eq(scene.client->nodes->node->server.gets, servers[_i].gets);
+    snprintf(ready, sizeof ready, ": ready, %s %s", servers[_i].server, servers[_i].version);
+    ck_assert(scene_is_logged(ready));
     ck_assert_uint_eq(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
     scene_lock_and_release("stock");
 }
@@ -334,6 +339,30 @@ TEST(three_nodes, markers_of_a_new_server_are_not_compared_with_those_of_the_one
     show_run_id(node, new_run_id);
     ck_assert_str_eq(node->marker.nonce, "");
     ck_assert_uint_eq(node->marker.seen_us, 0);
+}
+
+/* Replies to the guard's script that have no time, or no marker. */
+static const char *const unwritten[] = {"*2\r\n:-1\r\n$1\r\nx\r\n", "*2\r\n:9223372036854775807\r\n$1\r\nx\r\n",
+                                        "*2\r\n:1\r\n:1\r\n"};
+
+/* The connection ends. The next one writes the marker a second after the node's clock was read: its start is no later than
+ * the time that the client knows of the node. */
+TEST_ROWS(steps, marker_is_written_with_the_time_of_the_reply, ROWS(unwritten))
+{
+    scene.options.guard = 1;
+    scene.options.max_ttl_ms = scene.options.ttl_ms;
+    fake_server_add_rule(scene.node[0],
+                         &(struct fake_rule){.command = "EVAL", .count = 1, .skip = true, .reply = unwritten[_i]});
+    unsigned held =
+        fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "TIME", .connection = 2, .hold = true});
+    scene_attach_only();
+    scene_until(fake_server_rule_used(scene.node[0], held));
+    fake_server_set_clock_offset_us(scene.node[0], 1000000);
+    scene_calm(0, 1);
+    const struct rl_node *node = scene.client->nodes->node;
+    scene_until(rl_node_is_ready(node));
+    ck_assert_uint_ge(node->marker.seen_us, node->facts.marker.since * 1000);
+    ck_assert_uint_eq(fake_server_accepted(scene.node[0]), 2);
 }
 
 /* The first node's name leads to another server, with another clock, from now on. */

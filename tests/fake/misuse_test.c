@@ -48,6 +48,8 @@ TEST(arguments, null_is_refused_in_words)
     assert_refused(redlock_attach(scene.loop, scene_list(), &scene.options, &client, &result), "ttl_ms is 0");
     assert_refused(redlock_connect(scene_list(), &scene.options, &client, &result), "ttl_ms is 0");
     assert_refused(redlock_connect("a,,b", NULL, &client, &result), "node 2 of the list");
+    assert_refused(redlock_connect("cluster://a", NULL, &client, &result),
+                   "set prefix {redlock}: and marker_key {redl");
     ck_assert_ptr_null(client);
     scene.options.ttl_ms = 60000;
     assert_refused(redlock_connect(scene_list(), NULL, NULL, &result), "client is NULL");

@@ -96,8 +96,13 @@ TEST_ROWS(marker, a_node_that_cannot_write_its_marker_hastens_no_renewal, 2)
     scene_until(scene_ready_nodes() == 4 && scene.client->nodes->node[0].state == RL_NODE_READY);
     redlock_lock *lock = scene_lock("stock");
     quorum_time renewal = lock->lease->timer.due;
+    struct rl_node *other = &scene.client->nodes->node[1];
+    keep_quiet(other);
+    scene_wait_for_replies(1, 2);
+    rl_timer_set(&scene.client->core.timers, &other->timer, rl_now() + HOUR * QUORUM_SECOND);
     for (unsigned i = 0; i < 3; i++)
         beat(scene.client->nodes->node);
+    ck_assert_uint_gt(other->timer.due, rl_now()); /* it has nothing to learn */
     ck_assert_uint_eq(lock->lease->timer.due, renewal);
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
 }
@@ -203,6 +208,7 @@ static void attach_to_sentinels(void)
 {
     attach_to_sentinels_only();
     trust();
+    ck_assert_uint_le(rl_guard_free_at(scene.client->nodes->node), rl_now()); /* at once, not with the next heartbeat */
 }
 
 static void wait_for_master(unsigned server)
@@ -357,6 +363,7 @@ static void assert_unattested(unsigned before)
     ck_assert_uint_eq(answer.result.unattested, 1);
     ck_assert_int_eq(answer.result.node[DECIDER].outcome, REDLOCK_NODE_UNATTESTED);
     ck_assert_has(answer.result.node[DECIDER].text, "marker changed");
+    ck_assert(scene_is_logged("its marker changed"));
 }
 
 static void assert_undos(unsigned undos)
@@ -528,6 +535,7 @@ TEST_ROWS(late, an_overdue_proof_is_a_timeout, 2)
         quorum_attest_forget(&decider()->attest.rules);
     fake_server_release(scene.node[DECIDER]);
     scene_until(unattested() == !proven);
+    ck_assert(!scene_is_logged("its marker changed")); /* a doubt that is not new */
     assert_undone_once();
 }
 

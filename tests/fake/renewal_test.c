@@ -204,6 +204,7 @@ TEST(in_turn, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
 TEST(in_turn, close_stops_the_renewal_of_further_nodes)
 {
     struct answer closed;
+    struct test_allocator *allocator = scene_count_memory();
     hold_many();
     scene_hold_replies(0, 5, "EVALSHA");
     make_all_due();
@@ -212,6 +213,7 @@ TEST(in_turn, close_stops_the_renewal_of_further_nodes)
     scene_calm(0, 5);
     scene_wait(&closed);
     ck_assert_uint_eq(renewing_nodes(0), 1);
+    ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
 
 /* --- One lock --- */

@@ -16,12 +16,12 @@ static size_t descriptors; /* number of open descriptors before the client was c
 /* --- The log --- */
 
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
-static char errors[4096]; /* the lines that were logged as errors */
+static char lines[65536]; /* that were logged, those for debugging apart */
 
 bool scene_is_logged(const char *text)
 {
     pthread_mutex_lock(&log_mutex);
-    bool is_there = strstr(errors, text) != NULL;
+    bool is_there = strstr(lines, text) != NULL;
     pthread_mutex_unlock(&log_mutex);
     return is_there;
 }
@@ -36,10 +36,10 @@ static void log_line(int level, const char *line, void *arg)
             ck_abort_msg("logged, with byte %d: %s", *c, line);
     if (getenv("SCENE_VERBOSE"))
         fprintf(stderr, "[%d] %s\n", level, line);
-    if (level != REDLOCK_LOG_ERROR)
+    if (level == REDLOCK_LOG_DEBUG)
         return;
     pthread_mutex_lock(&log_mutex);
-    snprintf(errors + strlen(errors), sizeof errors - strlen(errors), "%s\n", line);
+    snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s\n", line);
     pthread_mutex_unlock(&log_mutex);
 }
 
@@ -64,7 +64,7 @@ void scene_begin(unsigned nodes)
 {
     fixtures_begin();
     memset(&scene, 0, sizeof scene);
-    errors[0] = '\0';
+    lines[0] = '\0';
     scene.nodes = nodes;
     for (unsigned i = 0; i < nodes; i++)
         scene.node[i] = fake_server_start();

@@ -107,7 +107,7 @@ void rl_witnesses_describe(const struct rl_witnesses *witnesses, quorum_time now
         if (!current)
             used += (size_t)snprintf(text + used, size - used, "%s",
                                      witness->attempts.error[0] ? witness->attempts.error : "no reply");
-        else if (says->unknown)
+        else if (says->unknown || !says->named[0])
             used += (size_t)snprintf(text + used, size - used,
                                      is_cluster(witnesses) ? "knows no master of the slot" : "knows no such master");
         else
@@ -318,7 +318,7 @@ static void take_place(struct member *member, struct rl_text place)
         return;
     member->host = (struct rl_text){place.bytes, (size_t)(colon - place.bytes)};
     member->port = digits((struct rl_text){colon + 1, (size_t)(own - colon - 1)});
-    if (comma && comma + 1 < end) {
+    if (comma) {
         const char *name = comma + 1, *next = memchr(name, ',', (size_t)(end - name));
         size_t size = (size_t)((next ? next : end) - name);
         if (size > 0 && !memchr(name, '=', size))

@@ -90,7 +90,11 @@ for number in 1 2 3; do
   wait_for "the quarantine of the empty server" eval 'doctor_exits_with 1 && shows quarantine'
   step "$heading" 4
   wait_for "the end of the quarantine" doctor_exits_with 0
-  kill -0 "$job" 2>/dev/null || die "the job ended: $(cat "$work/job")"
+  kill -0 "$job" 2>/dev/null || {
+    status=0
+    wait "$job" || status=$?
+    die "the job ended with status $status: $(cat "$work/job")"
+  }
 done
 touch "$work/over"
 wait "$job" || die "the job lost its lock: $(cat "$work/job")"

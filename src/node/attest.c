@@ -79,7 +79,6 @@ void rl_attest_close(struct rl_nodes *nodes)
     for (unsigned part = 0; part < PARTS; part++)
         rl_free(&nodes->core->allocator, (char *)(uintptr_t)proofs->command[part].bytes);
     rl_core_free(nodes->core, proofs);
-    nodes->proofs = NULL;
 }
 
 static struct rl_proof *create(struct rl_nodes *nodes)

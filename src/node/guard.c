@@ -218,7 +218,6 @@ void rl_guard_begin(struct rl_node *node)
     reading->jumped = node->jumped;
     reading->not_permitted = reading->unreadable = false;
     reading->hidden = NULL;
-    reading->size = 0;
 }
 
 /* The samples of the clock are those of the server that was read last. It need not have been ready: the handshake takes

@@ -241,8 +241,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
             rl_node_break(node, true, "handshake: %.80s", refusal);
         return;
     }
-    if (step <= RL_STEP_SERVER)
-        take(node, step, answer->reply);
+    take(node, step, answer->reply);
     if (step >= RL_STEP_SERVER &&
         !rl_guard_take_fact(node, (enum rl_handshake_step)step, answer->reply, request->sent, answer->now))
         return; /* the connection has ended */

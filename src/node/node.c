@@ -609,8 +609,7 @@ void rl_node_ready(struct rl_node *node)
     quorum_time now = rl_now();
     struct rl_server *server = &node->server;
     const char *unfit = rl_guard_unfit(node);
-    bool restarted =
-        node->attempts.ready_since && server->last_run_id[0] && strcmp(server->last_run_id, server->run_id) != 0;
+    bool restarted = node->attempts.ready_since && strcmp(server->last_run_id, server->run_id) != 0;
     bool lost_keys = restarted || node->forgot;
     memcpy(server->last_run_id, server->run_id, sizeof server->last_run_id);
     node->forgot = false;

@@ -89,7 +89,7 @@ static const struct {
     bool gets; /* SET with NX and GET; of a fork it is not known */
 } servers[] = {
     {{{"redis_version", "7.0.15"}}, "redis", "7.0.15", true},
-    {{{"redis_version", "5.0.0"}}, "redis", "5.0.0", false},
+    {{{"redis_version", "5.0.0"}, {"aof_enabled", "1"}}, "redis", "5.0.0", false},
     {{{"redis_version", "255.255.255"}}, "redis", "255.255.255", true}, /* of a development build */
     {{{"redis_version", "7.2.4"}, {"server_name", "valkey"}, {"valkey_version", "8.1.1"}}, "valkey", "8.1.1", true},
     {{{"redis_version", "4.0.0"}, {"server_name", "valkey"}, {"valkey_version", "12.0.0"}}, "valkey", "12.0.0", true},
@@ -109,13 +109,17 @@ TEST_ROWS(steps, server_is_named_with_its_own_version, ROWS(servers))
     char ready[64];
     for (unsigned i = 0; i < 3 && servers[_i].info[i][0]; i++)
         fake_server_set_info(scene.node[0], servers[_i].info[i][0], servers[_i].info[i][1]);
-    scene_attach();
+    scene_attach_only();
+    ck_assert_int_eq(status_of_node_0().snapshots, -1);
+    scene_wait_for_ready();
+    bool appends = servers[_i].info[1][0] && strcmp(servers[_i].info[1][0], "aof_enabled") == 0;
+    ck_assert_int_eq(status_of_node_0().append_only, appends);
+    ck_assert_uint_eq(status_of_node_0().findings, appends ? 0 : REDLOCK_FINDING_NOT_PERSISTENT);
     ck_assert_str_eq(status_of_node_0().server, servers[_i].server);
     ck_assert_str_eq(status_of_node_0().version, servers[_i].version);
     ck_assert_int_eq(scene.client->nodes->node->server.gets, servers[_i].gets);
     snprintf(ready, sizeof ready, ": ready, %s %s", servers[_i].server, servers[_i].version);
     ck_assert(scene_is_logged(ready));
-    ck_assert_uint_eq(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
     scene_lock_and_release("stock");
 }
 
@@ -162,6 +166,7 @@ static const struct {
 } logins[] = {
     {NULL, SCENE_SECRET, NULL, NULL, "redis://", NULL, SCENE_SECRET},
     {"lock", SCENE_SECRET, NULL, NULL, "redis://", "lock", SCENE_SECRET},
+    {NULL, "x", NULL, NULL, "redis://", NULL, "x"},
     {"else", "else", NULL, NULL, "redis://:" SCENE_SECRET "%40%2F%2C@", NULL, ODD_SECRET},
     {"else", "else", NULL, NULL, "redis://lo%3Ack:" SCENE_SECRET "%40%2F%2C@", "lo:ck", ODD_SECRET},
     {"else", "else", "lock", SCENE_SECRET, "redis://", "lock", SCENE_SECRET},
@@ -224,9 +229,8 @@ static const struct {
     {NULL, NULL, "lock", SCENE_SECRET, 0, "AUTH",
      "-ERR unknown command `AUTH`, with args beginning with: `lock`, `" SCENE_SECRET "`, \r\n", REDLOCK_MISCONFIGURED,
      "unknown command `AUTH`"},
-    {NULL, SCENE_SECRET, NULL, SCENE_SECRET, 0, FAKE_ACCEPT, FAKE_MAXCLIENTS, REDLOCK_NO_QUORUM,
-     "max number of clients"},
-    {NULL, SCENE_SECRET, NULL, SCENE_SECRET, 0, FAKE_ACCEPT, FAKE_DENIED, REDLOCK_MISCONFIGURED, "protected mode"},
+    {NULL, NULL, NULL, NULL, 0, FAKE_ACCEPT, FAKE_MAXCLIENTS, REDLOCK_NO_QUORUM, "max number of clients"},
+    {NULL, NULL, NULL, NULL, 0, FAKE_ACCEPT, FAKE_DENIED, REDLOCK_MISCONFIGURED, "protected mode"},
     {NULL, NULL, NULL, NULL, 3, "SELECT", FAKE_BUSY, REDLOCK_NO_QUORUM, "BUSY"},
     {NULL, NULL, NULL, NULL, 0, "INFO", FAKE_BUSY, REDLOCK_NO_QUORUM, "BUSY"},
     {NULL, NULL, NULL, NULL, 3, "SELECT", "-ERR unsupported\r\n", REDLOCK_MISCONFIGURED,

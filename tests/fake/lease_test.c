@@ -234,19 +234,6 @@ static void release_while_a_majority_hangs(void)
     scene_start_release(&answer, &lock);
 }
 
-/* A request that is on its way is not lost. */
-TEST(release, a_release_waits_for_nodes_that_are_late)
-{
-    release_while_a_majority_hangs();
-    scene_time_out(0, 3);
-    ck_assert_uint_eq(answer.callbacks, 0);
-    scene_each(0, 3, fake_server_resume);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    assert_released(0, 5);
-    for (unsigned i = 0; i < 3; i++)
-        ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
-}
-
 /* Also if the loop was blocked, and the node's timeout and the silence limit expire in one turn. */
 TEST_ROWS(release, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection, 2)
 {

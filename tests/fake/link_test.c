@@ -169,10 +169,15 @@ TEST(one_link, a_kill_that_a_busy_server_refused_is_repeated_before_the_undo)
     scene_refuse(0, 1, "EVALSHA", 2, FAKE_BUSY);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     scene_wait_for_sent(0, SENT_UNDO, 1);
+    struct rl_node *node = scene.client->nodes->node;
     for (unsigned i = 1; i < 3; i++) {
-        rl_node_beat(scene.client->nodes->node);
+        rl_node_beat(node);
         scene_wait_for_sent(0, SENT_UNDO, i + 1);
     }
+    size_t beats = fake_server_count(scene.node[0], "TIME");
+    rl_node_beat(node);
+    scene_until(fake_server_count(scene.node[0], "TIME") > beats);
+    scene_wait_for_replies(0, 1);
     ck_assert_uint_eq(scene_count(0, SENT_KILL), 3);
     ck_assert_ptr_nonnull(scene_sent(0, SENT_KILL, NULL, 2, &kill));
     ck_assert_ptr_nonnull(scene_sent(0, SENT_UNDO, NULL, 2, &undo));

@@ -41,7 +41,8 @@ int getaddrinfo(const char *restrict name, const char *restrict service, const s
     if (strcmp(name, slow_name) != 0 || (hints && hints->ai_flags & AI_NUMERICHOST))
         return real(name, service, hints, found);
     int error = wait_for_answer();
-    return error ? error : real("127.0.0.1", service, hints, found);
+    error = error ? error : real("127.0.0.2", service, hints, found); /* no server is there */
+    return error ? error : real("127.0.0.1", service, hints, &(*found)->ai_next);
 }
 
 static void answer_names(unsigned count, int error)

@@ -194,7 +194,7 @@ static void name_master(unsigned server, unsigned epoch)
 
 static void attach_to_sentinels_only(void)
 {
-    char list[160];
+    char list[160], marker[128];
     snprintf(list, sizeof list, "sentinel://%s,%s,%s/m", fake_server_address(scene.node[SENTINELS]),
              fake_server_address(scene.node[SENTINELS + 1]), fake_server_address(scene.node[SENTINELS + 2]));
     for (unsigned i = OLD; i <= NEW; i++)
@@ -202,6 +202,8 @@ static void attach_to_sentinels_only(void)
     name_master(OLD, 1);
     ck_assert_status(redlock_attach(scene.loop, list, &scene.options, &scene.client, &answer.result), REDLOCK_OK);
     scene_until(scene.client->nodes->node[0].state == RL_NODE_READY);
+    ck_assert(fake_server_get_key(scene.node[OLD], MARKER, marker, sizeof marker));
+    ck_assert_has(marker, " 60000 1 new ");
 }
 
 static void attach_to_sentinels(void)
@@ -215,6 +217,7 @@ static void wait_for_master(unsigned server)
 {
     const struct rl_node *node = scene.client->nodes->node;
     scene_until(node->address->port == fake_server_port(scene.node[server]) && node->state == RL_NODE_READY);
+    ck_assert_has(node->name, fake_server_address(scene.node[server]));
 }
 
 SCENE_CASE(promoted, five_marked_nodes);
@@ -287,13 +290,18 @@ TEST(promoted, no_acquire_waits_for_two_hung_sentinels_of_three)
         struct rl_witness *witness = &node->witnesses->witness[i];
         scene_until(witness->state == RL_WITNESS_ASKED);
         witness->attempts.timeout = HOUR * QUORUM_SECOND;
+        node->witnesses->rules.witness[i].sent = 1; /* long ago */
         rl_timer_set(&scene.client->core.timers, &witness->timer, rl_now());
         scene_until(witness->attempts.error[0] && witness->state == RL_WITNESS_ASKED);
+        ck_assert_uint_eq(node->witnesses->rules.witness[i].sent, 0);
     }
     scene_until(node->findings & REDLOCK_FINDING_WITNESSES_SILENT);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_has(answer.result.node[0].text, "too few sentinels reply");
+    fake_server_drop(scene.node[OLD], FAKE_CLOSE); /* it may not be the master any more */
+    scene_until(node->state == RL_NODE_RESOLVING);
     scene_each(SENTINELS, SENTINELS + 2, fake_server_resume);
+    scene_until(node->state == RL_NODE_READY && !(node->findings & REDLOCK_FINDING_WITNESSES_SILENT));
 }
 
 /* A failover by hand: the old master is a replica before the Sentinels name the new one. */
@@ -590,6 +598,7 @@ TEST(idle, heartbeats_of_a_client_grow_rare_while_it_holds_nothing)
     since = rl_now();
     beat(node);
     ck_assert(beats_within(node, since, 3 * QUORUM_SECOND, 4 * QUORUM_SECOND));
+    ck_assert_uint_eq(fake_server_count(scene.node[0], "GETRANGE"), 1); /* a heartbeat reads nothing anew */
 }
 
 static void lose_its_marker(void)

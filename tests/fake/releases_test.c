@@ -132,6 +132,7 @@ static const struct {
     {{.skip = true, .reply = FAKE_LOADING}, 2, 0, REDLOCK_NO_QUORUM},
     {{.skip = true, .reply = "$2\r\n11\r\n"}, 2, 0, REDLOCK_NO_QUORUM},
     {{.skip = true, .reply = "$6\r\n11x111\r\n"}, 2, 0, REDLOCK_NO_QUORUM},
+    {{.skip = true, .reply = "$7\r\n1111111\r\n"}, 2, 0, REDLOCK_NO_QUORUM},
     {{.skip = true, .reply = ":6\r\n"}, 2, 0, REDLOCK_NO_QUORUM},
     {{.silent = true, .ending = FAKE_RESET}, 2, 0, REDLOCK_NO_QUORUM},
     {{.skip = true, .ending = FAKE_RESET, .silent = true}, 2, 0, REDLOCK_NO_QUORUM},

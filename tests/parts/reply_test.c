@@ -108,7 +108,8 @@ static const struct {
     {RL_COMMAND_QUERY, QUORUM_REFUSED, 0, 0,
      "*4 $3 abc $1 5 :0 *0 *4 $3 abc :5 $1 0 *0 *4 $-1 :-2 :0 *2 :32 $1 a *3 $3 abc :5 :0 "
      "*4 *0 :100 :0 *0 *4 $3 abc :1 :1 :1 *-1 *4 $3 abc :5 :0 *1 :0 *4 $3 abc :5 :0 *2 :-1 $1 a "
-     "*4 $3 abc :5 :0 *2 :0 :1 *4 $3 abc :5 :0 *2 $1 a :0 *4 *1 :1 :1 :0 *0 "},
+     "*4 $3 abc :5 :0 *2 :0 :1 *4 $3 abc :5 :0 *2 $1 a :0 *4 *1 :1 :1 :0 *0 "
+     "*4 $-1 :-2 :0 *2 :33 $1 a *4 $-1 :-2 :0 *2 $-1 $1 a "},
     {RL_COMMAND_QUERY, QUORUM_REFUSED, NOSCRIPT, 0, "-NOSCRIPT "},
 };
 
@@ -202,6 +203,7 @@ static const struct {
 } others[] = {
     {"-ERR Error running script (call to f_\r\n", "", RL_ERROR_PASSING},
     {"-ERR Error running script (call to f_" SHA "): @user_script:\r\n", "@user_script:", RL_ERROR_PASSING},
+    {"-ERR ACL failure in script: " SHA ", on @user_script:36.\r\n", "ERR ACL failure in", RL_ERROR_PASSING},
     {"+NOPERM\r\n", "", RL_ERROR_NONE},
     {":7\r\n", "", RL_ERROR_NONE},
 };

@@ -401,7 +401,7 @@ static void on_judged(struct rl_node *node, const struct rl_verdict *verdict)
     node->term = verdict->master || again ? verdict->term : node->term;
     if (again && node->state == RL_NODE_READY)
         rl_guard_doubt(node); /* it may have been failed over, there and back */
-    if (was_confirmed && rl_node_is_confirmed(node, now))
+    if (was_confirmed)
         return;
     if (rl_node_is_confirmed(node, now) && (node->state != RL_NODE_RESOLVING || node->awaits_master))
         hurry(node);

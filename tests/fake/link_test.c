@@ -118,21 +118,8 @@ TEST_ROWS(one_link, idle_connection_that_breaks_is_not_killed, 3)
     ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
 }
 
-/* A restarted server reuses client IDs, so a kill could hit another client's connection. */
-TEST(one_link, no_kill_is_sent_to_another_server_at_the_address)
-{
-    scene_attach();
-    fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "SET", .count = 1, .silent = true});
-    scene_start_acquire(&answer, "stock", NULL);
-    scene_wait_for_sent(0, SENT_SET, 1);
-    fake_server_restart(scene.node[0]);
-    ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
-    scene_wait_for_sent(0, SENT_UNDO, 1); /* the server may have kept its keys through the restart */
-    ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
-    assert_whole_again();
-}
-
-/* Behind Sentinels or a proxy the node is another server for a while. The first one may still read from the connection. */
+/* Behind Sentinels or a proxy the node is another server for a while, which may have given the ID to another client. The
+ * first one may still read from the connection. */
 TEST(one_link, stale_connection_is_killed_when_its_server_is_back)
 {
     char run_id[RL_RUN_ID_SIZE];

@@ -617,16 +617,6 @@ void fake_server_listen(struct fake_server *server)
     unlock(server);
 }
 
-void fake_server_restart(struct fake_server *server)
-{
-    lock(server);
-    drop_all(server, FAKE_CLOSE);
-    sim_keyspace_clear(&server->model.keys);
-    server->model.scripts = 0;
-    set_run_id(server);
-    unlock(server);
-}
-
 size_t fake_server_publish(struct fake_server *server, const char *channel, const char *message)
 {
     lock(server);

@@ -105,9 +105,6 @@ void fake_server_resume(struct fake_server *server);
 void fake_server_stop_listening(struct fake_server *server);
 void fake_server_listen(struct fake_server *server);
 
-/* As a restart of a server without persistence: connections are closed, keys and scripts are lost, run_id changes. */
-void fake_server_restart(struct fake_server *server);
-
 /* --- The node ----------------------------------------------------------------------------------------------------- */
 
 /* As FLUSHALL and SCRIPT FLUSH. */

@@ -1,8 +1,7 @@
-/* TLS beyond transport: protocol messages, the thread's error queue, full sockets, and broken connections. */
+/* TLS beyond transport: unsolicited data, the thread's error queue, full sockets, and broken connections. */
 #include "real/held.h"
 #include "real/tls_certificates.h"
 #include "support/fixture.h"
-#include "support/sockets.h"
 
 #include "src/client/client.h"
 #include "src/core/core.h"
@@ -13,9 +12,8 @@
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-enum { SOON_MS = 10000, LONG_MS = 60000, MANY = 1000, KEY_UPDATE = 24 };
+enum { SOON_MS = 10000, LONG_MS = 60000, MANY = 1000 };
 
 static const char *const protocols[] = {"TLSv1.2", "TLSv1.3"};
 
@@ -82,7 +80,7 @@ static void use(unsigned times)
     }
 }
 
-/* --- Unexpected messages --- */
+/* --- Unexpected data --- */
 
 TEST_ROWS(link, unsolicited_data_closes_the_link, ROWS(protocols))
 {
@@ -223,111 +221,6 @@ TEST_ROWS(link, a_server_that_dies_while_it_is_written_to, ROWS(protocols))
     ck_assert_uint_eq(granted, 0);
     ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
     face_close(&face, NULL);
-}
-
-/* --- A link without its node --- */
-
-static const unsigned char owner = 1;
-static redlock_allocator allocator;
-static struct rl_core core;
-static struct rl_writes writes;
-static struct rl_tls *tls;
-static struct rl_link lone;
-static unsigned replies;
-static bool is_reply_expected, is_key_update_received;
-
-static bool expects(const struct rl_link *of)
-{
-    (void)of;
-    return is_reply_expected;
-}
-
-static void count_reply(struct rl_link *of, const redisReply *reply)
-{
-    (void)of;
-    (void)reply;
-    replies++;
-}
-
-static void ignore_end(struct rl_link *of, const struct rl_link_end *why)
-{
-    (void)of;
-    (void)why;
-}
-
-static void open_link(uint16_t port)
-{
-    static const struct rl_link_type type = {
-        .reply_max = RL_REPLY_MAX, .expects = expects, .replied = count_reply, .ended = ignore_end};
-    struct rl_link_end why;
-    allocator = rl_memory_allocator(&(redlock_allocator){NULL, NULL, NULL, NULL});
-    writes = (struct rl_writes){.loop = ev_loop_new(EVFLAG_NOENV), .allocator = &allocator, .owner = &owner};
-    core = (struct rl_core){.allocator = allocator, .options = options};
-    real_status(rl_tls_create(&core, &tls, &result), REDLOCK_OK, &result);
-    const struct rl_link_target target = {
-        .path = "", .numeric = "127.0.0.1", .port = port, .host = "127.0.0.1", .tls = tls};
-    lone = (struct rl_link){.type = NULL};
-    replies = 0;
-    is_reply_expected = true;
-    is_key_update_received = false;
-    ck_assert(rl_link_init(&lone, &writes, RL_OUTPUT_BUSY));
-    while (!lone.connected) {
-        if (!rl_link_is_open(&lone) && !rl_link_open(&lone, &type, &target, &why))
-            ev_sleep(0.001); /* the server does not listen yet */
-        ev_run(writes.loop, EVRUN_ONCE);
-    }
-}
-
-/* Runs the loop until the condition is true. */
-#define link_until(condition)                                                                                          \
-    while (!(condition)) {                                                                                             \
-        ck_assert(rl_link_is_open(&lone));                                                                             \
-        ev_run(writes.loop, EVRUN_ONCE);                                                                               \
-    }
-
-static void close_link(void)
-{
-    rl_link_close(&lone);
-    rl_link_free(&lone);
-    rl_tls_destroy(tls, &allocator);
-    ev_loop_destroy(writes.loop);
-}
-
-static void watch_messages(int is_write, int version, int content_type, const void *data, size_t length, SSL *ssl,
-                           void *arg)
-{
-    (void)version;
-    (void)ssl;
-    (void)arg;
-    if (is_write == 0 && content_type == SSL3_RT_HANDSHAKE && length > 0 && *(const unsigned char *)data == KEY_UPDATE)
-        is_key_update_received = true;
-}
-
-/* openssl(1) sends a key update for a line with "K", and other lines as they are. No Redis sends one, but a proxy may. */
-TEST(link, a_message_of_tls_itself_is_no_reply)
-{
-    uint16_t port;
-    int reservation = socket_reserve_port(false, &port);
-    certificates_make("trusted", "authority", "IP:127.0.0.1", 365);
-    char *command =
-        fixture_text("timeout 100 openssl s_server -naccept 1 -port %u -cert %s -key %s -tls1_3 >/dev/null 2>&1", port,
-                     certificates_path("trusted.pem"), certificates_path("trusted.key"));
-    FILE *server = popen(command, "we");
-    ck_assert_ptr_nonnull(server);
-    setvbuf(server, NULL, _IONBF, 0);
-    open_link(port);
-    link_until(rl_tls_is_established(lone.session));
-    is_reply_expected = false;
-    SSL_set_msg_callback(lone.session, watch_messages);
-    fputs("K\n", server);
-    link_until(is_key_update_received);
-    is_reply_expected = true;
-    fputs("+OK\r\n", server);
-    link_until(replies == 1);
-    close_link();
-    pclose(server);
-    close(reservation);
-    free(command);
 }
 
 REAL_PROGRAM("tls_link")

@@ -33,7 +33,7 @@ struct rl_timer {
 #define RL_TIMER_LISTS      (13 << RL_TIMER_DIGIT_BITS) /* 64 bits are 13 digits */
 
 struct rl_timers {
-    struct rl_timer *list[RL_TIMER_LISTS];
+    struct rl_timer *list[RL_TIMER_LISTS];     /* by digit, and by its value; that of `base` and digit 0: due now */
     uint64_t used[(RL_TIMER_LISTS + 63) / 64]; /* a bit for each list that has a timer, or had one */
     quorum_time base;                          /* only timers that were overdue when they were set are due before it */
     quorum_time earliest;                      /* no timer is due before it; one that was may have been stopped */

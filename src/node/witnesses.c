@@ -107,9 +107,11 @@ void rl_witnesses_describe(const struct rl_witnesses *witnesses, quorum_time now
         if (!current)
             used += (size_t)snprintf(text + used, size - used, "%s",
                                      witness->attempts.error[0] ? witness->attempts.error : "no reply");
-        else if (says->unknown || !says->named[0])
+        else if (says->unknown)
             used += (size_t)snprintf(text + used, size - used,
                                      is_cluster(witnesses) ? "knows no master of the slot" : "knows no such master");
+        else if (!says->named[0])
+            used += (size_t)snprintf(text + used, size - used, "names no usable address");
         else
             used += (size_t)snprintf(text + used, size - used, "%.*s:%s, epoch %llu%s", (int)strcspn(says->named, " "),
                                      says->named, port_of(says->named), (unsigned long long)says->epoch,

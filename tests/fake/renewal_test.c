@@ -175,9 +175,7 @@ static bool keep_replying(void)
     return true;
 }
 
-/* As long as a node keeps replying, its timeout does not pass: without a limit, the first node would hold up the
- * renewal until the locks have ended. The timers fire as if half of the validity had passed. */
-/* Those that are due until then. */
+/* Those that are due until `then`. */
 static void make_timers_due(quorum_time then)
 {
     struct rl_timers *timers = &scene.client->core.timers;
@@ -189,6 +187,8 @@ static void make_timers_due(quorum_time then)
         }
 }
 
+/* As long as a node keeps replying, its timeout does not pass: without a limit, the first node would hold up the
+ * renewal until the locks have ended. The timers fire as if half of the validity had passed. */
 TEST(in_turn, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
 {
     hold_many();

@@ -77,7 +77,7 @@ static const struct {
     {"b $1@1 &1master - 0 0 7 connected 2641\n", "c $2@1 &2master - 0 0 3 connected 2642",
      "$0: knows no master of the slot; $1: knows no master of the slot; $2: knows no master of the slot"},
     {"b :0@0 master,noaddr - 0 0 7 connected 2639\n", THIRD,
-     "$0: knows no master of the slot; $2: knows no master of the slot"},
+     "$0: names no usable address; $2: names no usable address"},
     {"b $1 &1master - 0 0 7 connected 2639\n" FOUR FOUR FOUR FOUR, MORE,
      "$0: its cluster has 19 masters with slots; 3 to 16 are needed"},
     {"b :0@0 masterly - 0 0 7 connected 2639\n", THIRD, "$0: its cluster has 2 masters with slots; 3 to 16 are needed"},
@@ -101,6 +101,7 @@ TEST_ROWS(witnesses, masters_of_a_cluster_are_read, sizeof clusters / sizeof clu
 
 #define MASTER      "*4\r\n$12\r\nconfig-epoch\r\n$1\r\n7\r\n$19\r\nnum-other-sentinels\r\n$1\r\n2\r\n"
 #define UNKNOWN     "knows no such master"
+#define UNUSABLE    "names no usable address"
 #define AT(port)    "*2\r\n$9\r\n127.0.0.1\r\n$" port "\r\n"
 #define NO_SENTINEL "-ERR unknown command 'SENTINEL', with args beginning with: 'MASTER'\r\n"
 
@@ -109,12 +110,12 @@ static const struct {
 } sentinels[] = {
     {MASTER, AT("1\r\n1"), "127.0.0.1:1, epoch 7"},
     {MASTER, AT("5\r\n65535"), "127.0.0.1:65535, epoch 7"},
-    {MASTER, AT("5\r\n65536"), UNKNOWN},
-    {MASTER, AT("1\r\n0"), UNKNOWN},
-    {MASTER, "*2\r\n$0\r\n\r\n$1\r\n1\r\n", UNKNOWN},
-    {MASTER, "*2\r\n$3\r\na\tb\r\n$1\r\n1\r\n", UNKNOWN},
-    {MASTER, "*2\r\n:1\r\n:2\r\n", UNKNOWN},
-    {MASTER, "*-1\r\n", UNKNOWN},
+    {MASTER, AT("5\r\n65536"), UNUSABLE},
+    {MASTER, AT("1\r\n0"), UNUSABLE},
+    {MASTER, "*2\r\n$0\r\n\r\n$1\r\n1\r\n", UNUSABLE},
+    {MASTER, "*2\r\n$3\r\na\tb\r\n$1\r\n1\r\n", UNUSABLE},
+    {MASTER, "*2\r\n:1\r\n:2\r\n", UNUSABLE},
+    {MASTER, "*-1\r\n", UNUSABLE},
     {"*3\r\n$12\r\nconfig-epoch\r\n$1\r\n7\r\n$19\r\nnum-other-sentinels\r\n", AT("1\r\n1"), "127.0.0.1:1, epoch 7"},
     {"*2\r\n$12\r\nconfig_epoch\r\n$1\r\n7\r\n", AT("1\r\n1"), UNKNOWN},
     {"*-1\r\n", AT("1\r\n1"), UNKNOWN},

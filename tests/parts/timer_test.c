@@ -100,8 +100,8 @@ static void count(struct rl_timer *own)
     fired += own->due == now;
 }
 
-/* A wake-up at which no timer is due costs a system call and nothing else; with few timers there is none. Each is left in
- * a list until its time, and far from the others: the first is due in a microsecond, the last in some hours. */
+/* The loop may also wake to read a long list, but not often, and never with few timers. They are due between a microsecond
+ * and some hours. */
 TEST_ROWS(timers, loop_wakes_for_timers_alone, 2)
 {
     const unsigned many = _i ? MANY : 16;

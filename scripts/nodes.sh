@@ -521,21 +521,23 @@ command_start() {
   say "$count nodes in $dir"
 }
 
-# In the background, so that a signal to this script is answered at once; with the user's own input and interrupts.
+# In the background, so that a signal to this script is answered at once; with the user's own input and interrupts. A signal can come before the command is
+# there, or while it ends: wait(1) gives the command's status only if no trap has run meanwhile, and gives it again when asked again.
 run_command() {
-  local child status=0
+  local child='' signalled='' status
+  trap 'signalled=INT' INT # the command has it from the terminal, too: let it end in its own way
+  trap 'signalled=TERM; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null || true' TERM HUP
   (
     trap - INT TERM HUP EXIT
     exec "${command[@]}"
   ) <&0 &
   child=$!
-  trap ':' INT # the command has it from the terminal, too: let it end in its own way
-  trap 'kill -TERM "$child" 2>/dev/null || true' TERM HUP
-  while true; do
-    status=0
+  [ -z "$signalled" ] || kill -"$signalled" "$child" 2>/dev/null || true
+  while
+    signalled='' status=0
     wait "$child" || status=$?
-    kill -0 "$child" 2>/dev/null || break
-  done
+    [ -n "$signalled" ]
+  do :; done
   return "$status"
 }
 

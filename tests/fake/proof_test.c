@@ -154,9 +154,10 @@ TEST_ROWS(marker, max_ttl_learned_during_a_round_counts_for_its_grants, ROWS(lea
         fake_server_set_key(scene.node[i], MARKER, text, -1);
     }
     scene_hold_on(2, DECIDER, "stock");
-    fake_server_add_rule(scene.node[DECIDER], &(struct fake_rule){.command = "GETRANGE", .count = 1, .hold = true});
+    unsigned held =
+        fake_server_add_rule(scene.node[DECIDER], &(struct fake_rule){.command = "GETRANGE", .count = 1, .hold = true});
     scene_attach_only();
-    scene_until(scene_ready_nodes() == 4);
+    scene_until(scene_ready_nodes() == 4 && fake_server_rule_used(scene.node[DECIDER], held) == 1);
     scene_start_acquire(&answer, "stock", SCENE_WITH(.ttl_ms = 10000));
     for (unsigned i = 0; i < DECIDER; i++)
         scene_wait_for_sent(i, SENT_SET, 1);

@@ -44,7 +44,8 @@ static void place(struct rl_timers *timers, struct rl_timer *timer)
 {
     quorum_time key = timer->due > timers->base ? timer->due : timers->base;
     unsigned digit = (63 - (unsigned)__builtin_clzll((key ^ timers->base) | 1)) / RL_TIMER_DIGIT_BITS;
-    unsigned list = DIGIT * digit + (unsigned)(key >> RL_TIMER_DIGIT_BITS * digit) % DIGIT;
+    unsigned list = digit < RL_TIMER_DIGITS ? DIGIT * digit + (unsigned)(key >> RL_TIMER_DIGIT_BITS * digit) % DIGIT
+                                            : RL_TIMER_LATER;
     timer->link = &timers->list[list];
     timer->next = *timer->link;
     if (timer->next)
@@ -96,16 +97,17 @@ static unsigned first_list(struct rl_timers *timers)
 static quorum_time list_begin(const struct rl_timers *timers, unsigned list)
 {
     unsigned shift = list / DIGIT * RL_TIMER_DIGIT_BITS, count = 0;
-    quorum_time begin = (timers->base >> shift) / DIGIT * DIGIT + list % DIGIT, first = QUORUM_NEVER;
+    quorum_time base = timers->base >> shift, first = QUORUM_NEVER;
+    quorum_time begin = (list == RL_TIMER_LATER ? base + 1 : base / DIGIT * DIGIT + list % DIGIT) << shift;
     for (const struct rl_timer *timer = timers->list[list]; timer && count < SHORT; timer = timer->next, count++)
         first = timer->due < first ? timer->due : first;
-    begin <<= shift;
     return count < SHORT && first > begin ? first : begin;
 }
 
 /*
  * The timer that is due first, if it is due at `now`. Otherwise NULL, and `earliest` is set. When a list begins, the heap
- * moves on to that time, and the list's timers to lower lists: each at most once for each digit.
+ * moves on to that time, and the list's timers to lower lists: each at most once for each digit, and for each block that
+ * it waits.
  */
 static struct rl_timer *first_due(struct rl_timers *timers, quorum_time now)
 {

@@ -29,8 +29,12 @@ struct rl_timer {
                                              timer only starts a turn of the loop */
 };
 
+/* Time is divided into blocks of 18 minutes, in which a time has 8 digits. Timers that are due in a later block than the
+ * heap's time are in the last list: lists for all 13 digits of 64 bits would be 1.3 KB more for each client. */
 #define RL_TIMER_DIGIT_BITS 5
-#define RL_TIMER_LISTS      (13 << RL_TIMER_DIGIT_BITS) /* 64 bits are 13 digits */
+#define RL_TIMER_DIGITS     8
+#define RL_TIMER_LATER      (RL_TIMER_DIGITS << RL_TIMER_DIGIT_BITS)
+#define RL_TIMER_LISTS      (RL_TIMER_LATER + 1)
 
 struct rl_timers {
     struct rl_timer *list[RL_TIMER_LISTS];     /* by digit, and by its value; that of `base` and digit 0: due now */

@@ -162,10 +162,14 @@ def links(test, file):
     return f'/{file}.o' in command or object_of(file) in command or (not file.startswith('cli/') and 'src/libredlock.a' in command)
 
 
+def reached_directory(test):
+    return in_build(f'reached/{test.name.replace("/", "-")}') # a story's heading may have one
+
+
 def record(test):
     """Runs the test without a mutant and keeps its counters and how many seconds it took (less than 0: longer than that bound; 0: it fails), unless that
     was done since its program was built."""
-    directory, bound = in_build(f'reached/{test.name}'), options.seconds or 900
+    directory, bound = reached_directory(test), options.seconds or 900
     kept = pathlib.Path(directory, 'seconds')
     programs = [in_build(test.target), *([in_build('cli/redlock')] if 'cli' in test.labels else [])]
     if kept.exists() and all(os.path.getmtime(each) <= kept.stat().st_mtime for each in programs):
@@ -191,7 +195,7 @@ def reached(file, known={}):
             for test in (test for test in all_tests if test.seconds > 0 and links(test, file)):
                 objects = [object_of(file), *re.findall(rf'\S*/{re.escape(file)}\.o(?= )', command_of(test.target)), *objects_including(test.target, file)]
                 for each in {each[:-2] for each in objects}:
-                    counter = in_build(f'reached/{test.name}/{each}.gcda')
+                    counter = f'{reached_directory(test)}/{each}.gcda'
                     if os.path.exists(counter):
                         counters[counter] = test
                         if not os.path.exists(f'{counter[:-4]}gcno'):

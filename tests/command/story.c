@@ -612,7 +612,7 @@ static void find_stories(void)
 
 int story_run(Suite *suite, const char *name)
 {
-    const char *wanted = getenv("STORY");
+    const char *only = getenv("TEST_ONLY");
     bool needs_control = false;
     path = fixture_text("%s/%s.txt", STORY_DIRECTORY, name);
     read_lines();
@@ -621,7 +621,10 @@ int story_run(Suite *suite, const char *name)
         needs_control = needs_control || begins(lines[i].text, "kill-node ") || begins(lines[i].text, "stop-node ");
     for (size_t i = 0; i < count; i++) {
         struct test_case *of = stories[i].of;
-        if (stories[i].follows || (wanted && !strstr(stories[i].test.name, wanted)))
+        const char *heading = stories[i].test.name;
+        if (only && !*only && (i == 0 || heading != stories[i - 1].test.name))
+            printf("test %s\n", heading);
+        if (stories[i].follows || (only && strcmp(only, heading) != 0))
             continue;
         if (!of->tcase) {
             of->tcase = of->create(suite, of->name);

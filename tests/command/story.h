@@ -1,7 +1,7 @@
 /*
  * Stories: tests of redlock(1), written as what a user types and sees. NAME_test.c runs those in NAME.txt; a test that needs
  * more than these steps is a TEST() in C, which takes them with story_tell(). A story is a heading and steps, one a line; a line that ends in " \" goes on in the
- * next. STORY=TEXT in the environment runs only the stories whose heading contains the text.
+ * next. A heading is the name of a test for TEST_ONLY (test.h).
  *
  *   == a lock that is held is not obtained          [own nodes]: only this story's; [no nodes]; otherwise shared ones
  *   hold test:x

@@ -223,10 +223,9 @@ static void judge(struct inspect *inspect, struct rl_node *node)
         note_refusal(inspect, i, "SUBSCRIBE", node->listener->error[0] ? node->listener->error : "not confirmed");
     snprintf(text, sizeof text, "%s%.*s", missing[0] ? SERVER_LACKS : USER_LACKS,
              (int)(RL_NODE_TEXT_SIZE - sizeof SERVER_LACKS), missing[0] ? missing : lacking);
-    if (missing[0] || lacking[0] || refusal[0])
-        count(inspect, i, QUORUM_REFUSED, missing[0] || lacking[0], !missing[0] && refusal[0] ? refusal : text);
-    else
-        count(inspect, i, QUORUM_GRANTED, false, "");
+    bool lacks = missing[0] || lacking[0];
+    const char *why = refusal[0] && !missing[0] ? refusal : lacks ? text : "";
+    count(inspect, i, why[0] ? QUORUM_REFUSED : QUORUM_GRANTED, lacks, why);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- replies */
@@ -235,9 +234,9 @@ static void judge(struct inspect *inspect, struct rl_node *node)
 static const char *value_of(const redisReply *reply, const char *name)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||
-        reply->element[1]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, name) != 0)
+        strcmp(reply->element[0]->str, name) != 0)
         return NULL;
-    return reply->element[1]->str;
+    return reply->element[1]->str; /* NULL if it is no text */
 }
 
 static void learn(struct rl_facts *facts, const redisReply *reply)
@@ -283,8 +282,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
     else if (answer->kind == RL_ANSWER_OVERDUE)
         count(inspect, node, QUORUM_TIMED_OUT, false, "no reply within its timeout");
     else
-        count(inspect, node, QUORUM_UNREACHABLE, false,
-              answer->node->attempts.error[0] ? answer->node->attempts.error : "the connection broke");
+        count(inspect, node, QUORUM_UNREACHABLE, false, answer->node->attempts.error);
 }
 
 static void destroy(struct rl_fanout *fanout)

@@ -62,7 +62,7 @@ static int64_t query_remaining(const redlock_state *state, unsigned nodes, const
     for (unsigned i = 0; i < nodes; i++) {
         int64_t candidate = state->node[i].remaining_ms;
         unsigned at_least = 0;
-        if (candidate <= 0 || strcmp(state->node[i].token, token) != 0)
+        if (strcmp(state->node[i].token, token) != 0)
             continue;
         for (unsigned j = 0; j < nodes; j++)
             at_least += strcmp(state->node[j].token, token) == 0 && state->node[j].remaining_ms >= candidate;

@@ -296,8 +296,7 @@ static void scan_answered(struct rl_fanout *fanout, struct rl_request *request, 
     if (answer->kind == RL_ANSWER_REPLY)
         scan_take(scanning, answer->reply);
     else
-        scan_end(scanning->scan, REDLOCK_NO_QUORUM, QUORUM_UNREACHABLE,
-                 answer->node->attempts.error[0] ? answer->node->attempts.error : "the connection broke");
+        scan_end(scanning->scan, REDLOCK_NO_QUORUM, QUORUM_UNREACHABLE, answer->node->attempts.error);
 }
 
 static bool scan_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)

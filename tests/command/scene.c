@@ -49,8 +49,9 @@ static void make_cluster(size_t nodes, char *rest)
 {
     struct cluster_node_options each = {0};
     struct cluster_tls tls = {0};
-    const char *arguments[2 * REDIS_WORDS] = {NULL};
-    for (size_t i = 0; i < ROWS(arguments) - 1 && *rest != '\0';) {
+    const char *arguments[5 * REDIS_WORDS] = {NULL};
+    for (size_t i = 0; *rest != '\0';) {
+        STORY_REQUIRE(i < ROWS(arguments) - 1, "too many words for servers");
         if (begins(rest, "acl=")) {
             each.acl = story_unescape(rest + 4);
             break;

@@ -91,6 +91,7 @@ static const struct {
     {CALL_RELEASE_TOKEN, "gone", 0, REDLOCK_LOST},
     {CALL_ADOPT, "adopted", 0, REDLOCK_OK},
     {CALL_INSPECT, "adopted", 0, REDLOCK_OK},
+    {CALL_SCAN, NULL, 0, REDLOCK_OK},
 };
 
 static void use_client(void)
@@ -100,6 +101,7 @@ static void use_client(void)
     assert_fine("cancellation", redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
     redlock_cancellation_destroy(&cancellation);
     call_begin();
+    scene_add_rule(0, 1, &(struct fake_rule){.command = "SCAN", .reply = "*2\r\n$1\r\n0\r\n*0\r\n"});
     scene_hold_on(0, scene.nodes, "adopted");
     for (unsigned i = 0; i < ROWS(uses); i++) {
         call.resource = uses[i].resource;

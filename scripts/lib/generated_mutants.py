@@ -45,6 +45,11 @@ class Test:
     seconds: float = 0 # without a mutant; 0 or less: it cannot judge
 
 
+def run_apart(program, *arguments, **options_of_run):
+    """Runs the test in a PID namespace of its own: a mutant may send a signal to every process. Its first process has to reap the orphans."""
+    return run([*apart, 'sh', '-c', '"$@"; exit $?', 'sh', program, *arguments], **options_of_run)
+
+
 def run(command, seconds=600, environment=None, cwd=None, report=None):
     """Returns the exit status (None: out of time) and the output. A Check program that writes this report ends with its first failure. No process is left
     in its session: Check gives each case a group of its own."""
@@ -179,7 +184,7 @@ def record(test):
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
     begin, counters = time.monotonic(), {'GCOV_PREFIX': directory, 'GCOV_PREFIX_STRIP': str(options.build.count('/'))}
-    status, output = run([in_build(test.target), *test.arguments], bound, {**test.environment, **counters})
+    status, output = run_apart(in_build(test.target), *test.arguments, seconds=bound, environment={**test.environment, **counters})
     test.seconds = -bound if status is None else 0 if status else time.monotonic() - begin
     if status not in (0, 77):
         why = f'takes longer than {bound} s' if status is None else f'fails without a mutant: {"".join(output.splitlines()[-1:])}'
@@ -291,7 +296,7 @@ def fails(test, program, directory):
     ours = {**environment, 'REDLOCK_TEST_PROGRAM': os.path.join(directory, 'redlock')} if 'cli' in test.labels else environment
 
     def passes(program, environment):
-        return run([program, *test.arguments], seconds, environment, report=report)[0] in (0, 77)
+        return run_apart(program, *test.arguments, seconds=seconds, environment=environment, report=report)[0] in (0, 77)
 
     return not passes(program, ours) and ('unit' in test.labels or passes(in_build(test.target), environment)) and not passes(program, ours)
 
@@ -347,6 +352,9 @@ parser = argparse.ArgumentParser()
 for option, kind in ('build', str), ('work', str), ('jobs', int), ('generated', int), ('seed', int), ('seconds', int), ('path', str):
     parser.add_argument(f'--{option}', type=kind, required=True)
 options = parser.parse_args()
+apart = ['unshare', *([] if os.geteuid() == 0 else ['--user', '--map-root-user']), '--pid', '--fork', '--kill-child', '--mount-proc']
+if run([*apart, 'true'], cwd='.')[0] != 0:
+    sys.exit('scripts/mutants.sh: --generated runs the tests in PID namespaces (a mutant may send a signal to every process), and unshare(1) was refused one.')
 candidates = collections.deque(sample(options.path))
 known_equivalents = equivalents()
 all_tests = tests_of_build({file for file, _, _ in candidates})

@@ -60,21 +60,6 @@ static redlock_acquire_options several(unsigned wanted)
     return options;
 }
 
-/* An owner that wants more than all others leave would wait for itself. */
-TEST(permits, an_owner_is_refused_more_than_there_are)
-{
-    redlock_acquire_options two = several(2), one = several(1);
-    struct face *face = clients_open(_i);
-    two.owner = one.owner = &two;
-    redlock_lock *first = held_acquire(face, KEY, &two), *second;
-    held_refuse(face, KEY, &two, REDLOCK_INVALID);
-    held_result_says("2 more can never be granted: this owner holds 2 of the 3 permits; release 1 first");
-    second = held_acquire(face, KEY, &one);
-    held_refuse(face, KEY, &one, REDLOCK_INVALID);
-    held_release(face, &second);
-    held_release(face, &first);
-}
-
 /* The first waiter waits for two permits. When one is free, the waiters behind it, for one, do not overtake it, however long
  * that takes; then all get their turn, each by the release before it. */
 TEST(waiting, a_waiter_for_several_permits_is_not_overtaken)

@@ -110,6 +110,11 @@ static const struct {
      "holds 1 of the 1 permits", APART},
     {WISH("a", .owner = self, .permits = REDLOCK_PERMITS_MAX), WISH("a", .owner = self, .permits = REDLOCK_PERMITS_MAX),
      REDLOCK_OK, "", APART},
+    {WISH("a", .owner = self, .permits = 3, .permits_wanted = 2), WISH("a", .owner = self, .permits = 3), REDLOCK_OK,
+     "", APART},
+    {WISH("a", .owner = self, .permits = 3, .permits_wanted = 2),
+     WISH("a", .owner = self, .permits = 3, .permits_wanted = 2), REDLOCK_INVALID,
+     "2 more can never be granted: this owner holds 2 of the 3 permits; release 1 first", APART},
     /* another thread may release the permit */
     {WISH("a", .permits = 1), WISH("a", .permits = 1), REDLOCK_HELD, "", APART},
     {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self), REDLOCK_OK, "", APART},

@@ -345,11 +345,6 @@ const char *cluster_socket_path(const struct cluster *cluster, size_t node)
     return node_at(cluster, node)->socket_path;
 }
 
-pid_t cluster_process(const struct cluster *cluster, size_t node)
-{
-    return node_at(cluster, node)->process.pid;
-}
-
 /* --- Faults --- */
 
 static void assert_owner(const struct cluster *cluster)

@@ -71,8 +71,6 @@ const char *cluster_nodes_string(const struct cluster *cluster);
 const char *cluster_address(const struct cluster *cluster, size_t node);
 uint16_t cluster_port(const struct cluster *cluster, size_t node);
 const char *cluster_socket_path(const struct cluster *cluster, size_t node);
-/* The server's PID, until it is killed; 0: it ran already. */
-pid_t cluster_process(const struct cluster *cluster, size_t node);
 
 /* --- Faults; each has taken effect when the function returns --- */
 

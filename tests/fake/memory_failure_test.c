@@ -129,6 +129,7 @@ static bool live(bool own_thread, bool lasts, size_t k)
     assert_fine("create", status, REDLOCK_OK);
     if (status == REDLOCK_OK) {
         use_client();
+        ck_assert(lasts || test_allocator_failures(allocator) <= 1);
         test_allocator_fail_at(allocator, 0);
         ck_assert_status(run(CALL_CLOSE, REDLOCK_OK), REDLOCK_OK);
     }

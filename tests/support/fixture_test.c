@@ -1,8 +1,7 @@
-/* Small fixtures: clean-up, failed checks, the failing allocator. */
+/* A test program that ends by a failed check: its fixtures end, too. */
 #define _GNU_SOURCE
 #include "support/fixture.h"
 
-#include "support/allocator.h"
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/process.h"
@@ -16,30 +15,6 @@
 enum { SOON_MS = 20000 };
 
 TEST_CASE(fixtures, fixtures_begin, fixtures_end);
-
-/* --- Clean-up --- */
-
-static char destroyed[8];
-
-static void note(void *name)
-{
-    strncat(destroyed, name, 1);
-}
-
-TEST(fixtures, fixtures_end_newest_first_and_only_those_of_the_test)
-{
-    static char names[] = "abc";
-    destroyed[0] = '\0';
-    fixture_register(&names[0], note);
-    fixtures_begin();
-    fixture_register(&names[1], note);
-    fixture_register(&names[2], note);
-    fixtures_end();
-    ck_assert_str_eq(destroyed, "cb");
-    fixture_unregister(&names[0]);
-}
-
-/* --- A test program that ends by a failed check --- */
 
 /* The program runs this case in another process, where FIXTURE_FAILS is set. */
 TEST_CASE(failing, NULL, NULL);
@@ -82,26 +57,6 @@ TEST(fixtures, a_failure_without_forks_is_printed_at_once_and_leaves_nothing)
     ck_assert_int_eq(sscanf(strstr(output, "made "), "made %d %255s", &made.process, made.directory), 2);
     ck_assert(wait_until(is_gone, &made, SOON_MS));
     free(command);
-}
-
-/* --- The failing allocator --- */
-
-TEST_ROWS(fixtures, the_kth_allocation_fails_alone_or_with_all_after_it, 2)
-{
-    struct test_allocator *allocator = test_allocator_new();
-    void *blocks[6];
-    blocks[0] = test_allocate(100, allocator);
-    (_i == 0 ? test_allocator_fail_at : test_allocator_fail_from)(allocator, 3);
-    for (int k = 1; k <= 5; k++) {
-        blocks[k] = test_allocate(10, allocator);
-        ck_assert_int_eq(blocks[k] == NULL, _i == 0 ? k == 3 : k >= 3);
-    }
-    ck_assert_uint_eq(test_allocator_failures(allocator), _i == 0 ? 1 : 3);
-    ck_assert_uint_eq(test_allocator_live(allocator), _i == 0 ? 5 : 3);
-    ck_assert_uint_eq(test_allocator_live_bytes(allocator), _i == 0 ? 140 : 120);
-    for (int k = 0; k <= 5; k++)
-        test_release(blocks[k], allocator);
-    test_allocator_free(allocator);
 }
 
 TEST_PROGRAM("fixtures")

@@ -13,11 +13,6 @@
 #include "src/lock/locks.h"
 
 #define GRAIN_MOST (5 * QUORUM_MILLISECOND)
-_Static_assert(sizeof(struct rl_lease) +
-                       REDLOCK_RESOURCES_MAX * (sizeof(struct rl_key) + 128 + REDLOCK_RESOURCE_MAX + 1) +
-                       QUORUM_NODES_MAX * sizeof(quorum_time) + REDLOCK_TOKEN_SIZE <=
-                   UINT16_MAX,
-               "the size of a lease fits its field");
 _Static_assert(REDLOCK_PERMITS_MAX <= 32, "slots fit their field");
 
 static size_t bytes_of(const struct rl_names *names, size_t prefix)
@@ -106,9 +101,6 @@ static struct rl_lease *create(struct rl_locks *locks, const struct rl_names *na
     lease->descriptor = -1;
     lease->key_count = (uint16_t)(slots ? slot_count : names->count);
     lease->slots = slots;
-    atomic_init(&lease->validity_end, 0);
-    atomic_init(&lease->loss, QUORUM_NOT_LOST);
-    atomic_init(&lease->fence, 0);
     lease->prefix_size = (uint16_t)prefix;
     if (!write_token(lease, write_keys(lease, names, slots))) {
         rl_core_free(locks->core, lease);
@@ -138,7 +130,6 @@ struct rl_lease *rl_lease_create_slots(struct rl_locks *locks, const struct rl_n
     if (!lease)
         return NULL;
     lease->permits = (uint8_t)permits;
-    lease->wanted = (uint8_t)lease->key_count;
     return lease;
 }
 

@@ -106,7 +106,7 @@ struct rl_lease {
     struct rl_locks *locks;
     quorum_nodes may_hold; /* were sent the token, and have not replied that they lack it: an undo goes to them */
     uint8_t permits;       /* number of permits, if it is on slots of a semaphore or stands for one; otherwise 0 */
-    uint8_t wanted;        /* of them, that it has or waits for */
+    uint8_t wanted;        /* of them, that it waits for */
     bool shared;           /* held by readers: its keys are sets of tokens */
     bool downgraded;       /* was a writer's: nodes may have the token as the key's value */
     struct rl_lease_queueing queueing;

@@ -288,6 +288,7 @@ TEST(due, due_leases_take_their_step_in_a_loop_that_is_late)
         rl_leases_wake_due(locks);
     } while (!is_earliest || quorum_time_since(due, rl_now()) >= late);
     ck_assert_uint_eq(timer->due, due);
+    ck_assert(!locks->admission_timer.set); /* no acquire waits in the client */
 }
 
 TEST_PROGRAM("callbacks")

@@ -76,7 +76,7 @@ TEST_ROWS(extend, majority_without_the_key_is_a_loss_and_undone_unless_the_token
     ck_assert_uint_eq(answer.result.absent, 3);
     ck_assert_int_eq(answer.result.validity_ms, 0);
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
-    ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
+    ck_assert(scene_is_logged("lock on stock lost: ") && !redlock_held_by_me(scene.client, "stock", 0));
     ck_assert_status(scene_wait(scene_start_extend(&answer, lock, 120000)), REDLOCK_LOST); /* the loss is final */
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_LOST);
     scene_assert_key(0, 3, "stock", _i == ANOTHER_HAS_IT); /* another holder's key stays */
@@ -154,6 +154,8 @@ TEST_ROWS(release, release_that_met_a_passing_error_is_repeated, ROWS(refusals))
     ck_assert_uint_eq(answer.result.refused, 3);
     ck_assert_has(answer.result.node[0].text, refusals[_i].word);
     scene_wait_for_sent_to(0, 3, SENT_UNDO, 2);
+    ck_assert_str_eq(scene_sent(0, SENT_UNDO, NULL, 1, NULL)->command->argv[2].data,
+                     "4"); /* keys, those of waiters too */
     assert_released(0, 5);
 }
 
@@ -214,6 +216,7 @@ TEST(release, release_reaches_nodes_that_come_back)
     scene_cut_off(0, 3);
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
+    ck_assert_str_ne(answer.result.node[0].text, "not connected"); /* but why */
     ck_assert_uint_eq(answer.result.kept_releases, 3);
     ck_assert_has(redlock_result_text(&answer.result), "; 3 nodes get the release when connected again");
     scene_assert_key(0, 3, "stock", true);
@@ -223,6 +226,25 @@ TEST(release, release_reaches_nodes_that_come_back)
         const struct resp_command *undo = scene_sent(i, SENT_UNDO, NULL, 0, NULL)->command;
         ck_assert_str_eq(undo->argv[undo->argc - 1].data, "undo");
     }
+}
+
+/* Some locks are at a higher address than later ones: they take more memory, or a later one that of an earlier one. */
+TEST(release, each_of_many_locks_is_found_until_its_release)
+{
+    enum { LARGE = 40, LOCKS = 100 };
+    static struct answer answers[LOCKS];
+    char longer[512];
+    const redlock_name also = {longer, 0};
+    scene_attach();
+    for (unsigned i = 0; i < LOCKS; i++) {
+        snprintf(longer, sizeof longer, "%0*u", 500, i);
+        scene_acquire(&answers[i], scene_name(i), SCENE_WITH(.also = &also, .also_count = i > 0 && i < LARGE));
+        ck_assert(i < LARGE || scene.client->locks.leases.bucket_count > 64); /* it grows with their resources */
+        if (i >= LARGE && i < 2 * LARGE)
+            ck_assert_status(scene_release(&answer, &answers[i - LARGE].lock), REDLOCK_OK);
+    }
+    for (unsigned i = LARGE; i < LOCKS; i++)
+        ck_assert(redlock_held_by_me(scene.client, scene_name(i), 0));
 }
 
 /* The first three nodes hang, and the release is sent. */
@@ -319,6 +341,7 @@ TEST(noscript, acquire_is_not_sent_again_behind_its_undo)
         ck_assert_status(scene_wait(scene_start_query(&answer, "stock")), REDLOCK_OK);
         ck_assert_uint_eq(answer.state.locked_nodes, 0);
     }
+    ck_assert(scene_is_logged("undo stock\n") && !scene_is_logged("undo stock\nundo stock"));
 }
 
 /* A node that replies NOSCRIPT even to EVAL must not be sent the request indefinitely. */

@@ -125,17 +125,19 @@ TEST_ROWS(arguments, the_librarys_own_keys_are_refused_by_each_call, WAYS)
 /* And contain any byte, NUL included. */
 TEST(arguments, a_resource_may_be_as_long_as_allowed)
 {
-    char name[REDLOCK_RESOURCE_MAX + 1] = "";
+    char name[REDLOCK_RESOURCE_MAX + 1] = "", prefix[128 + 1] = "";
     size_t size;
     for (size_t i = 0; i < REDLOCK_RESOURCE_MAX; i++)
         name[i] = (char)(i + 'x');
+    memset(prefix, 'p', sizeof prefix - 1);
+    scene.options.prefix = prefix;
     scene_attach();
     ck_assert_status(scene_acquire(&answer, name, SCENE_WITH(.resource_size = REDLOCK_RESOURCE_MAX)), REDLOCK_OK);
     ck_assert_mem_eq(redlock_lock_resource(answer.lock, &size), name, sizeof name);
     ck_assert_uint_eq(size, REDLOCK_RESOURCE_MAX);
     ck_assert(redlock_held_by_me(scene.client, name, size));
     scene_wait_for_sent(0, SENT_SET, 1);
-    ck_assert_mem_eq(scene_sent(0, SENT_SET, NULL, 0, NULL)->command->argv[1].data, name, size);
+    ck_assert_mem_eq(scene_sent(0, SENT_SET, NULL, 0, NULL)->command->argv[1].data + strlen(prefix), name, size);
 }
 
 /* --- The other API, another thread --- */

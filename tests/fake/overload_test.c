@@ -2,6 +2,7 @@
  * Bounds: descriptors, requests in flight to one node, undos kept for one node. */
 #include "fake/scene.h"
 
+#include <errno.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -68,6 +69,7 @@ static void cut_off_one_and_fill_window(void)
 {
     scene_attach();
     scene_cut_off(2, 3);
+    scene_until(scene.client->nodes->node[2].attempts.failures > 0); /* it is not waited for */
     scene_hold_replies(0, 1, "SET");
     narrow_windows(0, 1);
     scene_start_acquires(answers, MANY, NULL);
@@ -125,6 +127,7 @@ TEST_ROWS(three_nodes, waiting_acquires_start_in_order_and_lose_no_validity, ROW
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_lt(scene_count(i, SENT_SET), MANY);
     ck_assert_status(scene_wait(scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1))), REDLOCK_TIMED_OUT);
+    ck_assert_uint_eq(late.result.unreachable, 3 - fills[_i].nodes);
     scene_idle(IDLE_MS);
     scene_calm(0, fills[_i].nodes); /* the other node would overtake: it holds nothing back */
     expect(REDLOCK_OK);
@@ -386,6 +389,11 @@ TEST_ROWS(one_node, without_descriptors_there_is_no_client, 2)
     }
     ck_assert_status(status, REDLOCK_OK);
     ck_assert_int_ge(refused, 2);
+    redlock_lock *lock = _i ? NULL : scene_lock("stock");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next, limit.rlim_max}), 0);
+    status = redlock_lost_descriptor(lock, &refused) == REDLOCK_SYSTEM ? errno : 0;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(status, _i ? 0 : EMFILE); /* nor for the loss of a lock */
 }
 
 TEST(one_node, node_with_too_many_requests_gets_no_more)

@@ -198,6 +198,7 @@ static const struct {
      "; redlock doctor names the rights to grant"},
     {"-NOPERM No permissions to access a key\r\n", REDLOCK_MISCONFIGURED, "SET: NOPERM No permissions to access a key",
      "; redlock doctor names the rights to grant"},
+    {"-ERR unknown command 'SET'\r\n", REDLOCK_MISCONFIGURED, "ERR unknown command 'SET'", "3 refused (127.0.0.1:"},
 };
 
 /* The connections outlive it. */
@@ -207,7 +208,7 @@ TEST_ROWS(votes, refusing_majority_is_reported_with_the_nodes_errors, ROWS(refus
     scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .skip = true, .reply = refusals[_i].error});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), refusals[_i].status);
     ck_assert_uint_eq(answer.result.refused, 3);
-    ck_assert_has(answer.result.node[0].text, refusals[_i].node);
+    ck_assert_ptr_eq(strstr(answer.result.node[0].text, refusals[_i].node), answer.result.node[0].text);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_REFUSED);
     ck_assert_has(redlock_result_text(&answer.result), refusals[_i].remedy);
     scene_assert_undone_on(3, 5);

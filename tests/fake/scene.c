@@ -16,7 +16,7 @@ static size_t descriptors; /* number of open descriptors before the client was c
 /* --- The log --- */
 
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
-static char lines[65536]; /* that were logged, those for debugging apart */
+static char lines[65536]; /* that were logged, those for debugging apart, except undos */
 
 bool scene_is_logged(const char *text)
 {
@@ -36,7 +36,7 @@ static void log_line(int level, const char *line, void *arg)
             ck_abort_msg("logged, with byte %d: %s", *c, line);
     if (getenv("SCENE_VERBOSE"))
         fprintf(stderr, "[%d] %s\n", level, line);
-    if (level == REDLOCK_LOG_DEBUG)
+    if (level == REDLOCK_LOG_DEBUG && strncmp(line, "undo ", 5) != 0)
         return;
     pthread_mutex_lock(&log_mutex);
     snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s\n", line);

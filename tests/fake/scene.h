@@ -86,7 +86,7 @@ void scene_wait_for_ready(void);
 unsigned scene_ready_nodes(void);
 
 redlock_statistics scene_statistics(void);
-/* Has the client logged this text, other than for debugging? For any thread. */
+/* Has the client logged this text, other than for debugging, or as an undo? For any thread. */
 bool scene_is_logged(const char *text);
 
 /* --- Turning the loop --- */

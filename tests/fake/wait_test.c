@@ -398,26 +398,34 @@ TEST(ends, a_wake_up_that_is_no_cancellation_looks_at_no_operation)
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
 }
 
-/* Its entry would come behind the removal, and stay. */
-TEST(ends, the_poll_of_a_waiter_that_has_left_is_not_sent_again)
+/* Neither its entry behind the removal, nor the removal behind the entry of the next waiter, which has the same name. */
+TEST_ROWS(ends, nothing_is_sent_again_of_a_waiter_that_has_left, 2)
 {
-    const struct fake_rule forgotten = {
-        .argument = rl_scripts[RL_SCRIPT_WAIT].sha1, .count = 1, .skip = true, .reply = FAKE_NOSCRIPT, .hold = true};
-    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    struct fake_rule forgotten = {.count = 1, .skip = true, .reply = FAKE_NOSCRIPT, .hold = true};
+    struct answer next;
+    forgotten.argument = rl_scripts[_i ? RL_SCRIPT_RELEASE : RL_SCRIPT_WAIT].sha1;
     scene_attach();
     options.cancellation = scene_cancellation();
+    options.fence = _i == 1; /* without an offer, whose withdrawal removes the waiter */
     scene_hold_on(0, 5, "stock");
-    fake_server_add_rule(scene.node[0], &forgotten);
+    unsigned used = _i ? 0 : fake_server_add_rule(scene.node[0], &forgotten);
     scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token.bytes);
+    if (_i) { /* the undos of its attempts have been sent */
+        rest_until_notified();
+        used = fake_server_add_rule(scene.node[0], &forgotten);
+    }
     redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    scene_until(scene_sent(0, SENT_UNDO, place, 0, NULL)); /* the node executes it */
+    options.cancellation = NULL;
+    scene_start_acquire(&next, "stock", &options);
+    scene_until(queue_for_stock()->first);
+    scene_until(fake_server_rule_used(scene.node[0], used) == 1);
     fake_server_release(scene.node[0]);
     scene_wait_for_replies(0, 1);
     ck_assert_uint_eq(fake_server_count(scene.node[0], "EVAL"), 0);
     scene_let_go_on(0, 5, "stock");
+    ck_assert_status(scene_wait(&next), REDLOCK_OK);
 }
 
 /* --- Ready --- */

@@ -98,8 +98,7 @@ static void any_on_reported(redlock_client *client, redlock_lock *lock, const re
         return;
     }
     any->base.cause = (int16_t)result->cause;
-    if (result->status == REDLOCK_INVALID)
-        rl_operation_explain(&any->base, "%s", result->text);
+    rl_operation_explain(&any->base, "%s", result->text);
     any_cut_others(any);
     rl_operation_complete(&any->base, result->status);
 }

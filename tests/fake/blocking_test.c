@@ -143,6 +143,7 @@ static void ask_in_event(redlock_lock *mine, int event, int loss, int64_t validi
     ck_assert_str_eq(node.state, "ready");
     call.lock = mine;
     ck_assert_uint_eq(calls_not_refused(BLOCKING, 0, "on the client's own thread"), 0);
+    ck_assert_status(redlock_dispatch(scene.client), REDLOCK_INVALID);
     atomic_store(&event_came, true);
 }
 
@@ -203,10 +204,12 @@ static const struct {
 TEST_ROWS(owner, reentry_option_selects_the_owner, ROWS(reentries))
 {
     options.reentry = reentries[_i].reentry;
+    options.any = reentries[_i].status == REDLOCK_HELD; /* of one */
     options.owner = reentries[_i].owner;
     ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result),
                      reentries[_i].status == REDLOCK_INVALID ? REDLOCK_INVALID : REDLOCK_OK);
     redlock_lock *first = lock, *second;
+    options.ttl_ms = 20000; /* less than the lock has */
     ck_assert_status(redlock_acquire(scene.client, "stock", &options, &second, &result), reentries[_i].status);
     ck_assert_has(redlock_result_text(&result), reentries[_i].words);
     redlock_lock_set_user_data(first, &scene);

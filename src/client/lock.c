@@ -80,10 +80,12 @@ int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
     struct descriptor_question question = {.lock = lock};
     if (rl_client_ask(lock->lease->locks->client, open_descriptor, &question))
         return REDLOCK_INVALID;
-    *descriptor = question.descriptor < 0 ? -1 : question.descriptor;
-    if (question.descriptor < 0)
-        errno = -question.descriptor;
-    return question.descriptor < 0 ? REDLOCK_SYSTEM : REDLOCK_OK;
+    *descriptor = question.descriptor;
+    if (question.descriptor >= 0)
+        return REDLOCK_OK;
+    errno = -question.descriptor;
+    *descriptor = -1;
+    return REDLOCK_SYSTEM;
 }
 
 const char *redlock_lock_resource(const redlock_lock *lock, size_t *size)

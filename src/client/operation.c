@@ -51,7 +51,7 @@ static bool operation_is_cancelled(const struct rl_operation *operation)
 
 void rl_operation_cut(struct rl_operation *operation, int status)
 {
-    if (operation->completed)
+    if (operation->completed) /* an acquire may have won before its caller knows */
         return;
     if (operation->type->stop)
         operation->type->stop(operation);

@@ -66,6 +66,7 @@ static void close_and_run(redlock_client *client, redlock_lock *lock, const redl
     ck_assert_status(redlock_acquire_async(client, "more", NULL, scene_acquired, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_ready_async(client, 0, scene_completed, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_query_async(client, "more", 0, NULL, scene_queried, &closed), REDLOCK_INVALID);
+    ck_assert(scene_is_logged("a call on a client that is being closed"));
     for (unsigned i = 0; i < 10; i++)
         ev_run(scene.loop, EVRUN_NOWAIT);
     ck_assert_uint_eq(closed.callbacks, 0);

@@ -2,7 +2,9 @@
  * under ThreadSanitizer. */
 #include "fake/scene.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { MANY = 100 };
@@ -88,20 +90,20 @@ SCENE_CASE(operations, connected_nodes);
 TEST(operations, arguments_are_copied)
 {
     char resource[] = "stock", token[] = SCENE_OTHER, further[] = "a name that ends in :redlock:queue";
-    redlock_name also = {further, sizeof further - 1};
+    redlock_name also[] = {{further, sizeof further - 1}, {further, 1}};
     struct answer several, released;
     scene_hold_on(0, 3, "adopted");
     scene_hold_on(0, 3, "released");
     scene_start_acquire(&answer, resource, &options);
     scene_start_adopt(&other, "adopted", NULL, token);
     scene_start_release_token(&released, "released", token);
-    options.also = &also;
-    options.also_count = 1;
+    options.also = also;
+    options.also_count = 2;
     scene_start_acquire(&several, "several", &options);
     memset(resource, 'x', sizeof resource);
     memset(token, 'x', sizeof token);
     memset(further, 'x', sizeof further);
-    memset(&also, 0, sizeof also);
+    memset(also, 0, sizeof also);
     memset(&options, 0xFF, sizeof options);
     assert_ends(&answer, REDLOCK_OK);
     ck_assert_str_eq(redlock_lock_resource(answer.lock, NULL), "stock");
@@ -321,11 +323,18 @@ static void acquire_without_an_event(bool warns)
 TEST_ROWS(operations, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RELEASED_BEFORE + 1)
 {
     int descriptor;
+    struct rlimit limit;
     options.event = note_event;
     options.event_arg = &events;
     options.no_renewal = 1;
     acquire_without_an_event(_i == RELEASED_IN_HANDLER);
     releases = _i == RELEASED_IN_HANDLER;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    close(descriptor = dup(STDIN_FILENO)); /* the next one */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)descriptor, limit.rlim_max}), 0);
+    ck_assert_status(redlock_lost_descriptor(lock, &descriptor), REDLOCK_SYSTEM);
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_status(redlock_lost_descriptor(lock, &descriptor), REDLOCK_OK);
     scene_until(is_readable(descriptor));
     ck_assert_int_eq(redlock_validity_ms(lock), 0);

@@ -112,6 +112,22 @@ TEST(given, validity_counts_from_the_oldest_offer)
     release_it();
 }
 
+/* An attempt has two of the nodes, and is not decided. Its undo does not wait for the others' replies. */
+TEST(given, an_attempt_in_progress_is_undone)
+{
+    scene.options.node_timeout_ms = 10 * SCENE_SOON_MS;
+    struct scene_offer offer = wait_with_an_offer();
+    unsigned attempts = scene_count(4, SENT_ATTEMPT);
+    scene_hold_replies(0, 3, "EVALSHA");
+    scene_let_go_on(3, 5, "stock");
+    for (unsigned i = 0; i < 3; i++)
+        scene_call_waiters(i, "stock");
+    scene_wait_for_sent_to(3, 5, SENT_ATTEMPT, attempts + 1);
+    hand_over(0, 3, &offer);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    wait_for_undo(3, 5, scene_token(scene_sent(4, SENT_ATTEMPT, NULL, attempts, NULL)));
+}
+
 SCENE_CASE(given_back, five_nodes);
 
 /* What was given back counts no more. */

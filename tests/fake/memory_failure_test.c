@@ -122,6 +122,7 @@ static void use_client(void)
 static bool live(bool own_thread, bool lasts, size_t k)
 {
     begin_life(lasts, k);
+    scene.options.operations_max = 2; /* the client forgets none that a failure has ended */
     scene_hold_on(0, 2, "held");
     int status = own_thread ? redlock_connect(scene_list(), &scene.options, &scene.client, NULL)
                             : redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, NULL);

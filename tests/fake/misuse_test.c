@@ -70,6 +70,7 @@ TEST(arguments, null_is_refused_in_words)
     ck_assert(!redlock_held_by_me(scene.client, "", 0));
     ck_assert(!redlock_held_by_me(scene.client, "stock", 100000));
     ck_assert_status(redlock_cancellation_create(scene.client, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_node_status_get(scene.client, 0, NULL), REDLOCK_INVALID);
     scene_close(&answer);
     scene_connect();
     assert_refused(redlock_acquire(scene.client, "stock", NULL, NULL, &result), "lock is NULL");
@@ -150,6 +151,8 @@ TEST(thread_and_process, an_attached_client_has_no_blocking_functions_and_no_dis
     call.lock = scene_lock("stock");
     ck_assert_uint_eq(calls_not_refused(BLOCKING, 0, "asynchronous client"), 0);
     ck_assert(scene.client && call.lock);
+    rl_leases_mark_lost(&scene.client->locks, QUORUM_LEASE_CLOCK);
+    assert_refused(redlock_release(&call.lock, NULL, &result), "asynchronous client"); /* nor for a lost lock */
     ck_assert_status(redlock_descriptor(scene.client), REDLOCK_INVALID);
     ck_assert_status(redlock_dispatch(scene.client), REDLOCK_INVALID);
     scene_until(scene_is_logged("redlock_descriptor(): the client is attached"));

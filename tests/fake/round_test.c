@@ -64,6 +64,7 @@ TEST(votes, late_grants_of_a_won_round_are_kept_and_released)
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
     ck_assert_uint_gt(answer.result.node[0].latency_us, 0);
     ck_assert_uint_le(answer.result.node[0].latency_us, (rl_now() - begin) / QUORUM_MICROSECOND + 1);
+    ck_assert_uint_le(answer.result.elapsed_us, (rl_now() - begin) / QUORUM_MICROSECOND);
     ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_PENDING);
     ck_assert_uint_eq(answer.result.node[4].latency_us, 0);
     scene_wait_for_sent_to(3, 5, SENT_SET, 1);

@@ -702,6 +702,7 @@ static void close_client(void)
         patience->least = patience->least > patient ? patience->least : patient;
         patience->most = patience->most > patient ? patience->most : patient;
     }
+    scene_until(!ev_is_active(&scene.client->idle)); /* the loop sleeps */
     scene_close(&closed);
 }
 

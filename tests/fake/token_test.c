@@ -145,6 +145,8 @@ TEST(adopt, a_client_has_one_handle_of_a_token)
                      REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "this client holds that lock");
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
+    ck_assert_status(scene_wait(scene_start_adopt(&answer, NULL, NULL, TOKEN)), REDLOCK_INVALID);
+    ck_assert_status(scene_wait(scene_start_release_token(&answer, NULL, TOKEN)), REDLOCK_INVALID);
 }
 
 SCENE_CASE(release, five_nodes);

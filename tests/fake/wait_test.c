@@ -131,6 +131,36 @@ TEST(success, a_holder_that_has_waited_queues_when_it_acquires_again)
     ck_assert_uint_eq(scene_count_all(SENT_SET), attempts);
 }
 
+#define SLOT_0 "stock:redlock:slot:0"
+
+/* Again it begins with the slot that it had. Nodes that grant none, though they report each as free, are not asked forever. */
+TEST(success, each_slot_of_a_semaphore_is_tried_once)
+{
+    scene_attach();
+    scene_hold_on(0, 5, SLOT_0);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.permits = 2)), REDLOCK_OK);
+        ck_assert_uint_le(answer.result.attempts, i == 0 ? 2 : 1);
+        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    }
+    scene_add_rule(0, 5, &(struct fake_rule){.argument = "exclusive", .skip = true, .reply = ":-8\r\n"});
+    ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.permits = 3)), REDLOCK_HELD);
+    ck_assert_uint_eq(answer.result.attempts, 3);
+}
+
+TEST(success, an_acquire_of_a_permit_queues_behind_the_clients_waiter)
+{
+    struct answer second, closed;
+    options.permits = 1;
+    scene_attach();
+    scene_hold_on(0, 5, SLOT_0);
+    scene_start_acquire(&answer, "stock", &options);
+    rest_until_notified();
+    scene_start_acquire(&second, "stock", &options);
+    ck_assert_ptr_ne(queue_for_stock()->last, queue_for_stock()->first);
+    ck_assert_status(scene_close(&closed), REDLOCK_OK);
+}
+
 /* --- Each stage --- */
 
 static void refuse_connections(void)
@@ -143,7 +173,7 @@ static void hold_handshakes(void)
     scene_hold_replies(0, 3, NULL);
 }
 
-static const redlock_name two[] = {{"two", 3}};
+static const redlock_name two[] = {{"two, of which three bytes count", 3}};
 
 /* "two" as well as "stock", and the first of them that is free will do. */
 static void want_any(void)

@@ -17,10 +17,10 @@ static void run(struct rl_call *next)
 TEST_CASE(calls, NULL, NULL);
 
 /* The first call wakes the loop if it polls. A turn must be short, because the losses of the client's locks wait for its end.
- * Those that are left when the loop ends are refused. The client is only passed on. */
-TEST_ROWS(calls, many_calls_are_one_signal_and_several_turns, 2)
+ * Those that are left when the loop ends are refused, and in a forked child they are freed. The client is only passed on. */
+TEST_ROWS(calls, many_calls_are_one_signal_and_several_turns, 3)
 {
-    bool polls = _i, ends = _i;
+    bool polls = _i, ends = _i, forked = _i == 2;
     struct rl_calls calls = {.newest = NULL};
     struct rl_wakeup *wakeup = rl_wakeup_create();
     uint64_t signals = 0;
@@ -30,7 +30,7 @@ TEST_ROWS(calls, many_calls_are_one_signal_and_several_turns, 2)
     if (!polls)
         rl_calls_wake_up(wakeup);
     for (unsigned i = 0; i < MANY; i++) {
-        call[i] = (struct rl_call){.run = run, .arguments = {.client = (redlock_client *)(void *)&calls}};
+        call[i] = (struct rl_call){.run = run, .drop = run, .arguments = {.client = (redlock_client *)(void *)&calls}};
         ck_assert(rl_calls_post(&calls, wakeup, &call[i]));
     }
     ck_assert_int_eq(read(wakeup->descriptor, &signals, sizeof signals) > 0, polls);
@@ -40,7 +40,7 @@ TEST_ROWS(calls, many_calls_are_one_signal_and_several_turns, 2)
         ck_assert(ran > before && ran - before <= MANY / 10);
     }
     ck_assert(ends || ran == MANY);
-    rl_calls_close(&calls);
+    (forked ? rl_calls_drop : rl_calls_close)(&calls);
     ck_assert_uint_eq(ran, MANY);
     rl_wakeup_unref(wakeup);
 }

@@ -273,6 +273,7 @@ TEST(client, an_init_function_sets_the_defaults_and_no_more_bytes)
     assert_refused("no newer than the library");
     given.struct_size = REDLOCK_STRUCT_SIZE(redlock_options);
     assert_defaults(&given);
+    ck_assert_int_eq(larger[sizeof larger - 1], 0);
     redlock_acquire_options_init(&acquire, sizeof acquire);
     redlock_call_options_init(&call, sizeof call);
     ck_assert_mem_eq(&acquire, &acquire_defaults, sizeof acquire);

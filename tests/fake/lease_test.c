@@ -209,11 +209,13 @@ TEST_ROWS(release, an_undo_is_repeated_for_as_long_as_the_key_may_exist, BY_TOKE
     scene_assert_key(0, 5, "stock", false);
 }
 
-/* Nor do they hand the lock over then: the other nodes have served its waiters. */
+/* Nor do they hand the lock over then: the other nodes have served its waiters. One has been restarted meanwhile, with its
+ * data: the undo belongs to the node, not to the process. */
 TEST(release, release_reaches_nodes_that_come_back)
 {
     hold_lock();
     scene_cut_off(0, 3);
+    fake_server_set_info(scene.node[0], "run_id", "another");
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
     ck_assert_str_ne(answer.result.node[0].text, "not connected"); /* but why */

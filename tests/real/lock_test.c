@@ -100,26 +100,4 @@ TEST_ROWS(places, nodes_are_reached_by_each_kind_of_address, ROWS(places))
     ck_assert(real_nothing_left(face));
 }
 
-static size_t unreachable(struct face *face)
-{
-    face_ready(face, 0, &result);
-    return result.unreachable;
-}
-
-/* The restarted server has another run_id, but its old keys. The undo belongs to the node, not to the process. */
-TEST(places, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back)
-{
-    const struct cluster_node_options persistent[3] = {{.persistent = true}, {0}, {0}};
-    real_cluster(3, &(struct cluster_options){.nodes = persistent});
-    struct face *face = real_open(_i);
-    redlock_lock *lock = held_acquire(face, key, NULL);
-    held_everywhere(face, key, lock);
-    cluster_kill(cluster, 0);
-    held_release(face, &lock);
-    real_until(face, unreachable(face) >= 1);
-    cluster_start(cluster, 0);
-    ck_assert(face_wait_all_ready(face));
-    ck_assert(real_nothing_left(face));
-}
-
 REAL_PROGRAM("real_lock")

@@ -414,56 +414,6 @@ TEST(turns, free_lock_is_left_to_waiters_by_what_waits)
     }
 }
 
-/* --- Holders that acquire the lock again at once --- */
-
-/* The hold of more than a second is longer than a client remembers that others wait, and than an offer to be handed the lock
- * counts. */
-static const struct {
-    redlock_acquire_options holder, other;
-    unsigned hold_ms;
-} again[] = {
-    {.hold_ms = 1500},
-    {{.fence = 1}, {.fence = 1}, .hold_ms = 0},
-    {{.permits = 1}, {.permits = 1}, .hold_ms = 0},
-    {{.shared = 1}, {.shared = 0}, .hold_ms = 0},
-};
-
-static redlock_acquire_options complete(redlock_acquire_options options)
-{
-    options.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
-    options.wait_ms = REDLOCK_FOREVER;
-    return options;
-}
-
-/* The holder has waited for the lock itself, and the other client waits meanwhile. */
-static bool release_and_acquire_again(int row, struct face *first, struct face *second)
-{
-    const redlock_acquire_options how = complete(again[row].holder), others = complete(again[row].other);
-    struct waiter holder, waiters[2];
-    redlock_lock *lock = held_acquire(second, KEY, &others);
-    waiter_start(&holder, first, KEY, how);
-    clients_await_waiters(NULL, KEY, 1);
-    held_release(second, &lock);
-    waiter_finish(&holder);
-    waiter_start(&waiters[0], second, KEY, others);
-    clients_await_waiters(NULL, KEY, 1);
-    face_idle(first, again[row].hold_ms);
-    uint64_t released = test_now_ns();
-    waiter_release(&holder);
-    waiter_start(&waiters[1], first, KEY, how);
-    waiters_finish_and_release(waiters, 2);
-    return came_in_turn(waiters, 2, released);
-}
-
-TEST_ROWS(turns, holder_that_acquires_again_at_once_comes_behind_a_waiter, ROWS(again))
-{
-    struct face *first = open_here(), *second = open_here();
-    bool in_turn = false;
-    for (int run = 0; run < MOST_RUNS && !in_turn; run++)
-        in_turn = release_and_acquire_again(_i, first, second);
-    ck_assert(in_turn);
-}
-
 /* --- Entries that stay --- */
 
 /* Enters a waiter whose process is dead. It was subscribed when it refreshed its entry. */

@@ -103,7 +103,8 @@ static void add_all(struct node *node, const struct cluster_options *options, co
         bytes_print(&node->command, " nsenter --net=/proc/%ld/ns/net", (long)own->network);
     if (own->own_clock)
         add_clock(node);
-    bytes_print(&node->command, " '%s' --bind %s --unixsocket '%s' --daemonize no --save ''", server_program(),
+    bytes_print(&node->command, " '%s' --bind %s --unixsocket '%s' --daemonize no --save '' --appendonly no",
+                server_program(),
                 own->host       ? own->host
                 : options->ipv6 ? "::1"
                                 : "127.0.0.1",
@@ -113,7 +114,6 @@ static void add_all(struct node *node, const struct cluster_options *options, co
     add_tls(node, own->tls);
     bytes_print(&node->command,
                 " --repl-diskless-sync-delay 0"); /* otherwise a failover takes longer than the lock lives */
-    bytes_print(&node->command, own->persistent ? " --appendonly yes --appendfsync always" : " --appendonly no");
     if (own->cluster_mode || options->masters > 0) {
         node->bus_reservation = socket_reserve_port(false, &node->bus);
         node->cluster_mode = true;

@@ -1,5 +1,5 @@
 /* N real, independent Redis masters for a test. They start in parallel. Each has its own directory below one that is
- * removed at the end, and no persistence by default. The cluster owns its ports for its whole life, also while a
+ * removed at the end, and no persistence. The cluster owns its ports for its whole life, also while a
  * server is down, so that no other process can take them.
  *
  *   static struct cluster *cluster;
@@ -38,7 +38,6 @@ struct cluster_node_options {
     bool own_clock;                /* its wall clock can be shifted and stopped: see cluster_shift_clock() */
     const char *host;              /* listens on this address instead of loopback; its unix socket does not change */
     pid_t network;                 /* 0, or a process whose network namespace it uses; needs root */
-    bool persistent;               /* append-only file, fsync at every write: a restart keeps the keys */
     bool cluster_mode;             /* the only server of a Redis Cluster, with all slots; Redis 7.0 and later */
 };
 
@@ -78,7 +77,7 @@ const char *cluster_socket_path(const struct cluster *cluster, size_t node);
 void cluster_kill(struct cluster *cluster, size_t node);
 /* Starts the server on the same port, with the same directory. It replies to PING when the function returns. */
 void cluster_start(struct cluster *cluster, size_t node);
-/* Kills and starts the server. Without persistence it is then empty and has a new run_id. */
+/* Kills and starts the server. It is then empty, unless it has saved a snapshot, and has a new run_id. */
 void cluster_restart(struct cluster *cluster, size_t node);
 /* SIGSTOP and SIGCONT. A stopped server still accepts connections and bytes, and executes them when it resumes. */
 void cluster_stop(struct cluster *cluster, size_t node);

@@ -47,6 +47,16 @@ TEST_ROWS(client, freed_memory_has_no_password, ROWS(lists_with_a_password))
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
 
+#ifndef REDLOCK_WITH_TLS
+TEST(client, library_without_tls_refuses_a_list_that_requires_it)
+{
+    redlock_client *made;
+    ck_assert_int_eq(redlock_connect("127.0.0.1:1,rediss://127.0.0.1:2", NULL, &made, &result), REDLOCK_INVALID);
+    ck_assert_ptr_null(made);
+    ck_assert_ptr_nonnull(strstr(result.text, "built without TLS"));
+}
+#endif
+
 #define FIELD(name) #name, offsetof(redlock_options, name)
 
 static const struct {

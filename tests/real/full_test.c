@@ -72,17 +72,6 @@ TEST(full, locks_on_full_nodes_are_renewed_and_released)
 
 /* --- Waiting --- */
 
-static bool is_refused(void)
-{
-    char statistics[16384];
-    for (size_t i = 0; i < NODES; i++) {
-        ck_assert(cluster_command(cluster, i, statistics, sizeof statistics, "INFO", "commandstats", NULL));
-        if (!strstr(statistics, "zadd"))
-            return false;
-    }
-    return true;
-}
-
 static long long live_waiters(size_t node)
 {
     static const char script[] =
@@ -91,22 +80,6 @@ static long long live_waiters(size_t node)
         "local ends = string.match(entry, '^(%d+%.%d) ') "
         "if ends and tonumber(ends) >= time[1] * 1000 + time[2] / 1000 then count = count + 1 end end return count";
     return cluster_integer(cluster, node, "EVAL", script, "1", real_key("full") ":redlock:alive", NULL);
-}
-
-/* The nodes refuse its queue entry. It acquires the lock once there is memory again. */
-TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
-{
-    struct face *face = open_face(BLOCKING_FACE, 0), *other = open_another(BLOCKING_FACE, 0);
-    redlock_lock *lock = held_acquire(face, key, NULL);
-    struct waiter waiter;
-    held_everywhere(face, key, lock);
-    set_limit("1");
-    waiter_start(&waiter, other, key, *REAL_WITH(.wait_ms = REDLOCK_FOREVER));
-    real_until(face, is_refused());
-    clients_assert_queue_expires(key);
-    held_release(face, &lock);
-    set_limit("0");
-    waiter_finish_and_release(&waiter);
 }
 
 /* A full node refuses new entries, and keeps those that it has alive. */

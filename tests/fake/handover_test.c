@@ -7,6 +7,7 @@
 #include "src/core/timer.h"
 #include "src/lock/queue_table.h"
 
+#define KEY "a:stock"
 /* Longer than a test waits: no key is gone because it has expired. */
 enum { TTL_MS = 600000 };
 
@@ -16,9 +17,8 @@ static redlock_acquire_options options;
 static void five_nodes(void)
 {
     scene_begin(5);
-    options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.wait_ms = REDLOCK_FOREVER;
-    options.ttl_ms = TTL_MS;
+    scene.options.prefix = "a:";
+    options = *SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .ttl_ms = TTL_MS);
 }
 
 /* A waiter, and its offer on five nodes. No poll is on its way, which some nodes would answer before a change by the
@@ -27,7 +27,7 @@ static struct scene_offer wait_with_an_offer(void)
 {
     struct scene_offer offer;
     scene_attach();
-    scene_hold_on(0, 5, "stock");
+    scene_hold_on(0, 5, KEY);
     scene_start_acquire(&answer, "stock", &options);
     for (unsigned i = 5; i-- > 0;)
         scene_until(scene_read_offer(i, &offer));
@@ -39,7 +39,7 @@ static struct scene_offer wait_with_an_offer(void)
 static void hand_over(unsigned first, unsigned end, const struct scene_offer *offer)
 {
     for (unsigned i = first; i < end; i++)
-        scene_hand_over(i, "stock", offer, "");
+        scene_hand_over(i, KEY, offer, "");
 }
 
 /* The waiter acquires the lock by an attempt, not by the offer. */
@@ -51,7 +51,7 @@ static void assert_acquired_without(const struct scene_offer *offer)
 
 static void release_it(void)
 {
-    scene_let_go_on(0, 5, "stock");
+    scene_let_go_on(0, 5, KEY);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
 
@@ -72,7 +72,7 @@ TEST(given, lock_of_a_majority_is_acquired_and_a_late_one_kept_until_the_release
     unsigned attempts = scene_count(0, SENT_ATTEMPT);
     hand_over(0, 4, &offer);
     for (unsigned i = 0; i < 4; i++)
-        scene_publish(i, "stock", "Gx 1 5 stock");
+        scene_publish(i, KEY, "Gx 1 7 " KEY);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_eq(answer.result.granted, 3);
     ck_assert_str_eq(redlock_lock_token(answer.lock), offer.value);
@@ -119,9 +119,9 @@ TEST(given, an_attempt_in_progress_is_undone)
     struct scene_offer offer = wait_with_an_offer();
     unsigned attempts = scene_count(4, SENT_ATTEMPT);
     scene_hold_replies(0, 3, "EVALSHA");
-    scene_let_go_on(3, 5, "stock");
+    scene_let_go_on(3, 5, KEY);
     for (unsigned i = 0; i < 3; i++)
-        scene_call_waiters(i, "stock");
+        scene_call_waiters(i, KEY);
     scene_wait_for_sent_to(3, 5, SENT_ATTEMPT, attempts + 1);
     hand_over(0, 3, &offer);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
@@ -142,9 +142,9 @@ TEST(given_back, lock_that_a_minority_hands_over_is_given_back)
     ck_assert_uint_eq(fake_server_accepted(scene.node[0]), 2); /* its messages arrive */
     ck_assert(scene_read_offer(0, &next));
     ck_assert_str_ne(next.value, offer.value);
-    scene_let_go_on(2, 5, "stock");
+    scene_let_go_on(2, 5, KEY);
     for (unsigned i = 0; i < 5; i++)
-        scene_call_waiters(i, "stock");
+        scene_call_waiters(i, KEY);
     assert_acquired_without(&offer);
     release_it();
 }
@@ -157,7 +157,7 @@ TEST(given_back, offer_from_the_future_does_not_count)
     hand_over(0, 3, &later);
     wait_for_undo(0, 2, later.value);
     ck_assert_uint_eq(answer.callbacks, 0);
-    scene_let_go_on(3, 5, "stock");
+    scene_let_go_on(3, 5, KEY);
     assert_acquired_without(&later);
     release_it();
 }
@@ -168,12 +168,12 @@ TEST(given_back, lock_without_a_message_is_given_back)
     char value[64];
     struct scene_offer offer = wait_with_an_offer();
     fake_server_pause(scene.node[4]);
-    fake_server_set_key(scene.node[4], "stock", offer.value, TTL_MS);
-    scene_let_go_on(0, 5, "stock");
+    fake_server_set_key(scene.node[4], KEY, offer.value, TTL_MS);
+    scene_let_go_on(0, 5, KEY);
     assert_acquired_without(&offer);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     fake_server_resume(scene.node[4]);
-    scene_until(!fake_server_get_key(scene.node[4], "stock", value, sizeof value) || strcmp(value, offer.value) != 0);
+    scene_until(!fake_server_get_key(scene.node[4], KEY, value, sizeof value) || strcmp(value, offer.value) != 0);
 }
 
 /* The nodes' messages are lost on their way, and only a poll says that the lock was handed over. The client gives it back,
@@ -183,7 +183,7 @@ TEST(given_back, hand_over_without_a_message_makes_the_client_subscribe_anew)
     struct scene_offer offer = wait_with_an_offer();
     unsigned attempts = scene_count(0, SENT_ATTEMPT);
     for (unsigned i = 0; i < 5; i++)
-        fake_server_set_key(scene.node[i], "stock", offer.value, TTL_MS);
+        fake_server_set_key(scene.node[i], KEY, offer.value, TTL_MS);
     assert_acquired_without(&offer);
     scene_until(scene_sent(0, SENT_ATTEMPT, NULL, attempts, NULL)); /* the majority may be the other nodes */
     const struct resp_command *attempt = scene_sent(0, SENT_ATTEMPT, NULL, attempts, NULL)->command;
@@ -207,13 +207,13 @@ TEST(forged, a_message_that_answers_no_offer_is_dropped)
     for (unsigned i = 0; i < 3; i++) {
         fake_server_set_key(scene.node[4], keys[i], values[i], TTL_MS);
         snprintf(message, sizeof message, "G%s 1 %zu %s", values[i], strlen(keys[i]), keys[i]);
-        scene_publish(4, "stock", message);
-        snprintf(message, sizeof message, "G%s 1 5 stock", values[i]);
-        scene_publish(4, "stock", message);
+        scene_publish(4, KEY, message);
+        snprintf(message, sizeof message, "G%s 1 7 " KEY, values[i]);
+        scene_publish(4, KEY, message);
     }
     scene_until(scene_statistics().messages_dropped == 6);
     ck_assert_uint_eq(answer.callbacks, 0);
-    scene_let_go_on(0, 5, "stock");
+    scene_let_go_on(0, 5, KEY);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     for (unsigned i = 0; i < 3; i++) {
         scene_assert_key(4, 5, keys[i], true);
@@ -233,7 +233,7 @@ TEST(forged, messages_that_are_too_long_fill_no_memory)
     size_t before = test_allocator_live_bytes(allocator);
     for (unsigned i = 0; i < MESSAGES; i++) {
         const struct rl_listener *listener = scene.client->nodes->node[4].listener;
-        scene_publish(4, "stock", longest);
+        scene_publish(4, KEY, longest);
         scene_until(!listener->up);
         ck_assert_uint_lt(test_allocator_live_bytes(allocator), before + before / 4);
         scene_until(listener->up);
@@ -253,11 +253,11 @@ TEST_ROWS(given_back, some_locks_are_not_offered, 3)
     options.minimum_validity_ms = _i == 1 ? TTL_MS / 2 + 1 : 0;
     options.all_answers = _i == 2;
     scene_attach();
-    scene_hold_on(0, 3, "stock");
+    scene_hold_on(0, 3, KEY);
     scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent(0, SENT_WAIT, 2);
     ck_assert(!scene_read_offer(0, &offer));
-    scene_let_go_on(0, 5, "stock");
+    scene_let_go_on(0, 5, KEY);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "src/client/client.h"
+#include "src/core/escape.h"
 #include "src/core/wakeup.h"
 #include "src/lock/queue_table.h"
 #include "src/node/script.h"
@@ -124,6 +125,9 @@ TEST(success, a_holder_that_has_waited_queues_when_it_acquires_again)
     unsigned attempts = scene_count_all(SENT_SET);
     struct rl_timer *forgets = &queue_for_stock()->timer;
     forgets->fire(forgets);
+    quorum_time before = rl_now();
+    rl_queue_expect(answer.lock->lease); /* as a reply to the release will */
+    ck_assert_uint_gt(forgets->due, before);
     scene_start_release(&released, &answer.lock);
     scene_start_acquire(&answer, "stock", &options); /* at once: the client forgets waiters a second after a release */
     ck_assert_status(scene_wait(&released), REDLOCK_OK);
@@ -159,6 +163,26 @@ TEST(success, an_acquire_of_a_permit_queues_behind_the_clients_waiter)
     scene_start_acquire(&second, "stock", &options);
     ck_assert_ptr_ne(queue_for_stock()->last, queue_for_stock()->first);
     ck_assert_status(scene_close(&closed), REDLOCK_OK);
+}
+
+/* Only the message says which permit is free. */
+TEST(success, a_permit_that_was_freed_is_tried_next)
+{
+    options.permits = 8;
+    scene_attach();
+    for (char name[] = "stock:redlock:slot:7"; strcmp(name, SLOT_0) >= 0; name[sizeof name - 2]--)
+        scene_hold_on(0, 5, name);
+    scene_start_acquire(&answer, "stock", &options);
+    rest_until_notified();
+    quorum_time due = queue_for_stock()->timer.due;
+    rl_queue_expect(queue_for_stock()->lease); /* as after a release of a permit: the waiter's timer stays */
+    ck_assert_uint_eq(queue_for_stock()->timer.due, due);
+    unsigned attempts = scene_count(0, SENT_ATTEMPT);
+    for (unsigned i = 0; i < 3; i++)
+        rl_queues_wake(&scene.client->locks, i, SLOT_0, sizeof SLOT_0 - 1);
+    scene_wait_for_sent(0, SENT_ATTEMPT, attempts + 1);
+    const struct resp_command *attempt = scene_sent(0, SENT_ATTEMPT, NULL, attempts, NULL)->command;
+    ck_assert(resp_argument_is(&attempt->argv[scene_first_argument(attempt) + 9], "0"));
 }
 
 /* --- Each stage --- */
@@ -456,6 +480,50 @@ TEST_ROWS(ends, nothing_is_sent_again_of_a_waiter_that_has_left, 2)
     ck_assert_uint_eq(fake_server_count(scene.node[0], "EVAL"), 0);
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&next), REDLOCK_OK);
+}
+
+/* What the replies to polls say, and the scripts that the waiter calls: e to enqueue, t to take the lock, too. */
+static const struct {
+    int taken, record; /* record: of the first reply; of the next ones twice that */
+    long long seen;
+    const char *calls, *ticket;
+} polls[] = {
+    {0, 0, 4000000000000000, "ee", "4000000000000001"},
+    {0, 0, -4000000000000000, "ee", "4000000000000000"},
+    {RL_WAIT_HANDED, 0, 0, "et", NULL},
+    {0, -1, 0, "eet", NULL}, /* one holder has followed another without a message */
+};
+
+TEST_ROWS(ends, a_waiter_follows_the_replies_to_its_polls, ROWS(polls))
+{
+    char reply[96];
+    struct fake_rule rule = {.argument = rl_scripts[RL_SCRIPT_WAIT].sha1, .count = 1, .skip = true, .reply = reply};
+    scene_attach();
+    rl_listeners_start(scene.client->nodes);
+    scene_until(rl_listeners_up(scene.client->nodes) == quorum_all(5));
+    scene_hold_on(0, 5, "stock");
+    for (int i = 1; i <= 2; i++, rule.count = 0) {
+        snprintf(reply, sizeof reply, "*6\r\n:%d\r\n:600000\r\n:0\r\n:%lld\r\n:%d\r\n$0\r\n\r\n", polls[_i].taken,
+                 polls[_i].seen, i * polls[_i].record);
+        scene_add_rule(0, 5, &rule);
+    }
+    options.cancellation = scene_cancellation();
+    scene_start_acquire(&answer, "stock", &options);
+    for (unsigned i = 0; polls[_i].calls[i]; i++) {
+        scene_wait_for_sent(0, SENT_WAIT, i + 1);
+        const struct resp_command *poll = scene_sent(0, SENT_WAIT, NULL, i, NULL)->command;
+        const struct resp_argument *argument = &poll->argv[scene_first_argument(poll)];
+        ck_assert_int_eq(argument[2].data[0], polls[_i].calls[i]);
+        ck_assert(!polls[_i].ticket || i == 0 || resp_argument_is(&argument[1], polls[_i].ticket));
+    }
+    uint64_t ticket = queue_for_stock()->ticket;
+    redlock_cancel(scene.cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    ck_assert_int_eq(strcmp(answer.result.holder.token, RL_REMARK_SHARED) == 0, polls[_i].taken == 0);
+    redlock_cancellation_reset(scene.cancellation);
+    scene_start_acquire(&answer, "stock", &options);
+    scene_until(queue_for_stock() && queue_for_stock()->standing);
+    ck_assert_uint_gt(queue_for_stock()->ticket, ticket);
 }
 
 /* --- Ready --- */

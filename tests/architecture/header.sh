@@ -4,7 +4,7 @@
 #
 # Usage: header.sh CC CXX INCLUDE_DIRECTORY SOURCE [CXX_SOURCE]
 #   SOURCE       includes the header, compiled as C and as C++
-#   CXX_SOURCE   includes the wrapper
+#   CXX_SOURCE   includes the wrapper; here for a second time, which has no effect
 set -euo pipefail
 
 cc=$1
@@ -25,7 +25,7 @@ done
 [ -n "$cxx_source" ] || exit 0
 for standard in c++17 c++20; do
   "$cxx" -std=$standard "${warnings[@]}" -Wold-style-cast -Wsign-conversion -Wnon-virtual-dtor -Woverloaded-virtual \
-    -I "$include" -fsyntax-only -x c++ "$cxx_source"
+    -I "$include" -include redlock/redlock.hpp -fsyntax-only -x c++ "$cxx_source"
   echo "wrapper $standard ok"
 done
 # In the wrong order of includes the use of the client for Asio is an error that says so.

@@ -50,14 +50,6 @@ TEST(together, a_shorter_extension_keeps_a_readers_end)
 
 /* --- A writer becomes a reader --- */
 
-/* The readers on a node; a writer counts as none. */
-static long long readers_on(size_t node)
-{
-    static const char script[] =
-        "local count = redis.pcall('ZCARD', KEYS[1]) return type(count) == 'number' and count or 0";
-    return cluster_integer(cluster, node, "EVAL", script, "1", KEY, NULL);
-}
-
 /* Three nodes hand the lock over to a waiter, two have another holder: with the waiter's offer they would hand it over
  * later. A query's replies come behind those to the downgrade. */
 TEST(waiting, a_downgrade_leaves_no_entry_of_the_writer)
@@ -118,23 +110,6 @@ TEST_ROWS(together, a_writer_that_others_rely_on_is_refused, ROWS(others_rely))
         held_release(face, &lock);
     else
         real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
-}
-
-/* A node that keeps the writer's key: a release deletes it. (fake_renewal: a renewal makes it a reader's.) */
-TEST(together, a_node_that_missed_a_downgrade_is_released)
-{
-    struct face *face = clients_open(_i);
-    redlock_lock *lock = enter(face, false);
-    held_everywhere(face, KEY, lock);
-    char token[REDLOCK_TOKEN_SIZE];
-    ck_assert(cluster_command(cluster, 0, token, sizeof token, "GET", KEY, NULL));
-    real_status(face_downgrade(face, lock, &result), REDLOCK_OK, &result);
-    for (size_t node = 0; node < HELD_NODES; node++)
-        real_until(face, readers_on(node) == 1);
-    cluster_integer(cluster, 0, "DEL", KEY, NULL);
-    ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", KEY, token, "PX", "120000", NULL));
-    held_release(face, &lock);
-    ck_assert(real_nothing_left(face));
 }
 
 /* --- Waiting --- */

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -275,6 +276,36 @@ TEST(flush, beginning_of_a_reply_that_is_too_long_ends_the_link)
     rl_links_flush(&writes);
     until(ended == 1);
     ck_assert_uint_eq(replies, 0);
+}
+
+static int unread_bytes(const struct rl_link *link)
+{
+    int count = 0;
+    ck_assert_int_eq(ioctl(link->context->c.fd, FIONREAD, &count), 0);
+    return count;
+}
+
+/* A node that sends faster than the client reads delays neither its timers nor the other nodes. */
+TEST_ROWS(flush, a_turn_reads_a_part_of_what_has_come, 2)
+{
+    enum { MANY = 30000, PART = 64 * 1024 };
+    struct bytes flood = {0};
+    for (unsigned i = 0; i < MANY; i++)
+        bytes_append(&flood, "+OK\r\n", 5);
+    bytes_append(&flood, "", 1);
+    rl_link_rest(&links[0], _i == 0);
+    awaited[0] = MANY - 1;
+    say_answered(flood.data);
+    bytes_free(&flood);
+    rl_links_flush(&writes);
+    uint64_t deadline = test_deadline_ns(SOON_MS);
+    while (unread_bytes(&links[0]) < PART && test_ms_left(deadline) > 0)
+        ev_sleep(0.001);
+    for (unsigned before = replies, turns = 0; turns < 2; before = replies, turns++) {
+        turn();
+        ck_assert(replies > before && replies - before < PART / 5 / 2);
+    }
+    until(replies == MANY);
 }
 
 /* recv(2) would consume the error of a connection that is refused. */

@@ -16,7 +16,6 @@ enum { NODES = HELD_NODES, MS = 1000000, MOST_RUNS = 20 };
 
 REAL_CASE(turns, real_common_case, NULL);
 REAL_CASE(ends, real_common_case, NULL);
-REAL_CASE(faults, real_common_case, NULL);
 
 /* Before a scene is repeated: a process must not fork with the threads of clients. */
 static void begin_again(void)
@@ -487,71 +486,6 @@ TEST_ROWS(ends, head_that_leaves_a_lock_free_makes_way_without_a_release, 2)
         impossible_ones += cluster_integer(cluster, i, "ZCOUNT", QUEUE, "1e16", "+inf", NULL);
     ck_assert_int_le(impossible_ones, NODES - HELD_QUORUM); /* nodes may be late */
     forget_waiters();
-}
-
-/* --- A hostile node --- */
-
-enum { HOSTILE = NODES - 1, MESSAGES = 200000 };
-
-/* What it publishes on the waiter's channel, as fast as the connection takes it: hand-overs, wake-ups. */
-static const char *const floods[] = {"Gforged 1 14 rl-test:forged", "0" KEY};
-
-struct flood {
-    const char *message;
-    char channel[256];
-    _Atomic uint64_t sent;
-    atomic_bool ends;
-};
-
-static void *flood(void *arg)
-{
-    static const char script[] = "for _ = 1, 1000 do redis.call('PUBLISH', ARGV[1], ARGV[2]) end return 1000";
-    struct flood *flood = arg;
-    while (!atomic_load(&flood->ends))
-        flood->sent +=
-            (uint64_t)cluster_integer(cluster, HOSTILE, "EVAL", script, "0", flood->channel, flood->message, NULL);
-    return NULL;
-}
-
-/* Returns by how much each of some waits outlasted its time at least: a busy machine delays some of them, a fault all. */
-static uint64_t outlast_beside_a_flood(int i)
-{
-    enum { WAIT_MS = 500 };
-    double least_ms = WAIT_MS;
-    struct flood flooded = {.message = floods[i]};
-    pthread_t thread;
-    struct waiter waiter;
-    struct face *holder = open_here(), *waiting = open_here();
-    redlock_lock *lock = take_it(holder);
-    start_queued(&waiter, waiting);
-    clients_await_subscribers(1, 1);
-    ck_assert(cluster_command(cluster, HOSTILE, flooded.channel, sizeof flooded.channel, "EVAL",
-                              "return redis.call('PUBSUB', 'CHANNELS', 'redlock:*')[1]", "0", NULL));
-    ck_assert_int_eq(pthread_create(&thread, NULL, flood, &flooded), 0);
-    release_it(lock);
-    waiter_finish_and_release(&waiter);
-    lock = take_it(holder);
-    do {
-        redlock_lock *none;
-        lateness_begin();
-        uint64_t began = test_now_ns();
-        int status = redlock_acquire(face_client(waiting), KEY, REDLOCK_WAIT_MS(WAIT_MS), &none, &result);
-        double late_ms = (double)(test_now_ns() - began) / MS - WAIT_MS - lateness_end_ms();
-        real_status(status, REDLOCK_TIMED_OUT, &result);
-        least_ms = late_ms < least_ms ? late_ms : least_ms;
-    } while (flooded.sent < MESSAGES);
-    release_it(lock);
-    atomic_store(&flooded.ends, true);
-    pthread_join(thread, NULL);
-    real_until(NULL, i > 0 || held_statistics(waiting).messages_dropped > 0); /* they arrive */
-    return least_ms > 0 ? (uint64_t)(least_ms * MS) : 0;
-}
-
-/* A node that floods the client with messages costs it neither deadlines nor locks on the other four. fake_handover has the
- * memory that messages take. */
-TEST_ROWS(faults, flood_of_messages_delays_no_deadline, ROWS(floods))
-{
-    assert_takes_less(outlast_beside_a_flood, _i, 100);
 }
 
 REAL_PROGRAM("waiting")

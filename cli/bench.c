@@ -105,13 +105,14 @@ static void samples_sort(struct samples *samples)
         qsort(samples->us, samples->count, sizeof(*samples->us), compare_samples);
 }
 
-/* Of sorted ones: the smallest duration that at least this share (0 to 1) of them does not exceed; 0 without samples. */
+/* Of sorted ones: the smallest duration that at least this share of them, from above 0 to 1, does not exceed; 0 without
+ * samples. */
 static uint64_t samples_quantile(const struct samples *samples, double share)
 {
     if (samples->count == 0)
         return 0;
     double rank = ceil(share * (double)samples->count);
-    return samples->us[rank > 1 ? (size_t)rank - 1 : 0];
+    return samples->us[(size_t)rank - 1];
 }
 
 static void samples_free(struct samples *samples)

@@ -29,10 +29,10 @@ static bool is_delegated(const char *path)
 {
     static const char *const marks[] = {"user.delegate", "trusted.delegate"};
     struct stat status;
-    char value[4];
+    char value = '\0';
 
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-        if (getxattr(path, marks[i], value, sizeof(value)) == 1 && *value == '1')
+        if (getxattr(path, marks[i], &value, sizeof(value)) == 1 && value == '1')
             return true;
     return geteuid() != 0 && stat(path, &status) == 0 && status.st_uid == geteuid();
 }

@@ -90,15 +90,12 @@ static pid_t fork_with_signals_blocked(const struct cli_child *child, int report
     return pid;
 }
 
-/* 0: executed, which closed the descriptor. */
+/* 0: executed, which closed the descriptor. No signal interrupts it: each handler of redlock has SA_RESTART. */
 static int read_error(int report)
 {
     int error = 0;
-    ssize_t count;
+    ssize_t count = read(report, &error, sizeof(error));
 
-    do
-        count = read(report, &error, sizeof(error));
-    while (count < 0 && errno == EINTR);
     return count == (ssize_t)sizeof(error) ? error : 0;
 }
 
@@ -115,8 +112,8 @@ pid_t cli_child_start(const struct cli_child *child, int *exit_status)
     close(report[0]);
     if (error == 0)
         return pid;
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
     *exit_status = pid < 0 ? CLI_SYSTEM : exit_of_error(error);
     cli_say("cannot run %s: %s", cli_quote(child->argv[0], quoted), strerror(error));
     return -1;

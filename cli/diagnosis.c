@@ -62,7 +62,6 @@ static const struct remedy {
     {"CLUSTERDOWN", "the server's cluster does not serve all slots: CLUSTER INFO there"},
     {"Connection refused", "start the server, or correct the address in the list of nodes"},
     {"WRONGPASS", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
-    {"invalid username-password", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
     {"invalid password", "correct the password in REDLOCK_PASSWORD or the config file"}, /* Redis 5 */
     {"arguments for 'auth'",
      "this server has no ACL users: configure a password without a user, or upgrade to Redis 6.0"},

@@ -310,8 +310,7 @@ _Noreturn static void sweep(const char *path, int alive)
     setsid();
     for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; standard++)
         dup2(nothing, standard);
-    while (read(alive, &byte, 1) < 0 && errno == EINTR)
-        ;
+    (void)!read(alive, &byte, 1); /* no handler of a signal interrupts it */
     remove_directory(path);
     _exit(CLI_OK);
 }
@@ -505,10 +504,11 @@ static int start_servers(struct servers *servers, enum kind kind)
 
 /* --- Ending --- */
 
+/* No signal interrupts it: each handler has SA_RESTART. */
 static void await_end(pid_t pid, int *status)
 {
-    while (pid > 0 && waitpid(pid, status, 0) < 0 && errno == EINTR)
-        ;
+    if (pid > 0)
+        waitpid(pid, status, 0);
 }
 
 static void end(struct server *server)

@@ -68,12 +68,12 @@ static void signal_group(const struct front *front, int number)
 
 static bool have_foreground(const struct front *front)
 {
-    return front->run->terminal >= 0 && tcgetpgrp(front->run->terminal) == getpgrp();
+    return tcgetpgrp(front->run->terminal) == getpgrp(); /* -1 without a terminal */
 }
 
 static bool command_has_foreground(const struct front *front)
 {
-    return front->run->terminal >= 0 && tcgetpgrp(front->run->terminal) == front->group;
+    return tcgetpgrp(front->run->terminal) == front->group;
 }
 
 /* All signals are blocked, so that a group in the background may do it. */

@@ -112,7 +112,7 @@ static char **make_environment(char *const texts[TEXTS])
 /* Without the foreground, CMD is stopped when it reads the terminal. Then the front gives it the foreground. */
 static bool gives_foreground(const struct cli_run *run)
 {
-    return run->terminal >= 0 && !run->in_pipeline && tcgetpgrp(run->terminal) == run->front_group;
+    return !run->in_pipeline && tcgetpgrp(run->terminal) == run->front_group; /* -1 without a terminal */
 }
 
 /* In the child: otherwise the front would miss the group if the holder is killed first. */
@@ -215,7 +215,7 @@ static bool front_is_dead(struct holder *holder)
 {
     char byte;
 
-    if (holder->front >= 0 && recv(holder->front, &byte, 1, 0) == 0) {
+    if (recv(holder->front, &byte, 1, 0) == 0) {
         close(holder->front);
         holder->front = -1;
     }

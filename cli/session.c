@@ -542,7 +542,7 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
     options.cancellation = own;
     atomic_store(&cancellation, own);
     cli_interrupts_catch();
-    if (interrupt != 0 || stopped)
+    if (stopped)
         redlock_cancel(own);
     int status = acquire(client, how, &options, lock, result);
     atomic_store(&cancellation, NULL);

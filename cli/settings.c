@@ -212,8 +212,9 @@ static const char *default_label(void)
 
 /* --- Checks --- */
 
-bool cli_ttl_fits(int64_t ttl_ms, const char *source)
+bool cli_ttl_fits(int64_t ttl_ms, const char *file)
 {
+    const char *colon = *file != '\0' ? ": " : "";
     bool guarded = cli_settings.options.guard != 0;
     int64_t most = guarded ? cli_settings.options.max_ttl_ms : CLI_TTL_MOST_MS;
     char given[CLI_DURATION_SIZE];
@@ -222,12 +223,12 @@ bool cli_ttl_fits(int64_t ttl_ms, const char *source)
     if (ttl_ms >= CLI_TTL_LEAST_MS && ttl_ms <= most)
         return true;
     if (ttl_ms > most && guarded)
-        cli_say("%sa ttl of %s is above max-ttl, %s, the longest ttl in the deployment; "
+        cli_say("%s%sa ttl of %s is above max-ttl, %s, the longest ttl in the deployment; "
                 "raise max-ttl in the config file of every machine",
-                source, cli_duration_exact(ttl_ms, given), cli_duration_exact(most, bound));
+                file, colon, cli_duration_exact(ttl_ms, given), cli_duration_exact(most, bound));
     else
-        cli_say("%sa ttl of %s is not from %d ms to %s", source, cli_duration_exact(ttl_ms, given), CLI_TTL_LEAST_MS,
-                cli_duration_exact(most, bound));
+        cli_say("%s%sa ttl of %s is not from %d ms to %s", file, colon, cli_duration_exact(ttl_ms, given),
+                CLI_TTL_LEAST_MS, cli_duration_exact(most, bound));
     return false;
 }
 
@@ -235,8 +236,6 @@ bool cli_ttl_fits(int64_t ttl_ms, const char *source)
 
 static int load(struct cli_settings *settings)
 {
-    char source[CLI_SOURCE_SIZE + 2];
-
     settings->options = (redlock_options)REDLOCK_OPTIONS_INIT;
     const uint32_t default_ttl_ms = settings->options.ttl_ms;
     settings->options.ttl_ms = 0;
@@ -247,8 +246,7 @@ static int load(struct cli_settings *settings)
     if (settings->options.ttl_ms == 0) /* not in the file */
         settings->options.ttl_ms =
             default_ttl_ms < settings->options.max_ttl_ms ? default_ttl_ms : settings->options.max_ttl_ms;
-    snprintf(source, sizeof(source), "%s: ", settings->config_path); /* the ttl is not from the command line */
-    if (!cli_ttl_fits(settings->options.ttl_ms, source))
+    if (!cli_ttl_fits(settings->options.ttl_ms, settings->config_path)) /* the ttl is not from the command line */
         return CLI_MISCONFIGURED;
     snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "%s", settings->config_path);
     if (!take_environment(settings))

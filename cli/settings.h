@@ -42,7 +42,7 @@ extern struct cli_settings cli_settings;
 /* Whether a node of this list has a password in its address. */
 bool cli_nodes_hold_password(const char *nodes);
 
-/* Whether the deployment allows this ttl. False after a message, which begins with `source`. */
-bool cli_ttl_fits(int64_t ttl_ms, const char *source);
+/* Whether the deployment allows this ttl. False after a message, which names the file that it is from; "": none. */
+bool cli_ttl_fits(int64_t ttl_ms, const char *file);
 
 #endif

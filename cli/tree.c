@@ -50,8 +50,7 @@ static void read_line(const char *path, char *line, size_t size)
     ssize_t length = file >= 0 ? read(file, line, size - 1) : 0;
 
     line[length > 0 ? length : 0] = '\0';
-    if (file >= 0)
-        close(file);
+    close(file);
 }
 
 /* False: there is no such process. */
@@ -294,13 +293,12 @@ static void signal_group(const struct cli_tree *tree, const struct list *list, c
         kill(-tree->group, numbers[i]);
 }
 
-static size_t count_targets(const struct cli_tree *tree, const struct list *list)
+static bool has_target(const struct cli_tree *tree, const struct list *list)
 {
-    size_t targets = 0;
-
     for (size_t i = 0; i < list->count; i++)
-        targets += is_target(tree, &list->processes[i]);
-    return targets;
+        if (is_target(tree, &list->processes[i]))
+            return true;
+    return false;
 }
 
 static void signal_tree(const struct cli_tree *tree, const int *numbers, size_t count)
@@ -322,12 +320,12 @@ void cli_tree_terminate(const struct cli_tree *tree)
 }
 
 /* Kills each process when its children are known, not when all of the tree is: on a busy machine that takes long.
- * Returns how many living processes were found; one more if others may live. */
-static size_t kill_once(const struct cli_tree *tree)
+ * Returns whether a living process was found, or others may live. */
+static bool kill_once(const struct cli_tree *tree)
 {
     static const int number = SIGKILL;
     struct list list = read_once(tree, true);
-    size_t found = count_targets(tree, &list) + list.torn;
+    bool found = has_target(tree, &list) || list.torn;
 
     if (!list.killed)
         signal_group(tree, &list, &number, 1); /* without /proc */
@@ -337,7 +335,7 @@ static size_t kill_once(const struct cli_tree *tree)
 
 void cli_tree_kill(const struct cli_tree *tree)
 {
-    for (int pass = 0; pass < PASSES && kill_once(tree) > 0; pass++)
+    for (int pass = 0; pass < PASSES && kill_once(tree); pass++)
         ;
 }
 
@@ -352,10 +350,10 @@ void cli_tree_signal_group(const struct cli_tree *tree, int number)
 bool cli_tree_is_alive(const struct cli_tree *tree)
 {
     struct list list = read_tree(tree);
-    size_t targets = count_targets(tree, &list);
+    bool alive = has_target(tree, &list) || list.torn;
 
     free(list.processes);
-    return targets > 0 || list.torn;
+    return alive;
 }
 
 size_t cli_tree_names(const struct cli_tree *tree, bool deaf, char names[CLI_TREE_NAMES_SIZE])

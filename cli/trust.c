@@ -33,15 +33,15 @@ static void print_node(const redlock_node_status *node)
         printf("  %s: grants locks already\n", node->name);
 }
 
-/* Prints all nodes; returns the number of those to trust. */
-static unsigned print_nodes(redlock_client *client)
+/* Prints all nodes; returns whether one of them is to be trusted. */
+static bool print_nodes(redlock_client *client)
 {
     redlock_node_status node;
-    unsigned untrusted = 0;
+    bool untrusted = false;
 
     for (uint32_t i = 0; i < redlock_nodes(client); i++)
         if (redlock_node_status_get(client, i, &node) == REDLOCK_OK) {
-            untrusted += is_untrusted(&node);
+            untrusted = is_untrusted(&node) || untrusted;
             print_node(&node);
         }
     return untrusted;
@@ -99,7 +99,7 @@ static int decide(redlock_client *client, const struct cli_arguments *arguments)
     (void)arguments;
     redlock_query(client, "redlock-trust", 0, NULL, &state, &result); /* waits until each node has replied or failed */
     cli_explain_result("connecting", &result);
-    if (print_nodes(client) == 0) {
+    if (!print_nodes(client)) {
         printf(result.status == REDLOCK_OK ? "There is nothing to trust: no node is in quarantine.\n"
                                            : "There is nothing to trust among the reachable nodes.\n");
         return cli_exit_of(&result);

@@ -174,6 +174,7 @@ TEST(success, a_permit_that_was_freed_is_tried_next)
         scene_hold_on(0, 5, name);
     scene_start_acquire(&answer, "stock", &options);
     rest_until_notified();
+    ck_assert_ptr_null(scene.client->locks.queues.buckets[RL_QUEUE_BUCKETS]); /* of queues for several resources */
     quorum_time due = queue_for_stock()->timer.due;
     rl_queue_expect(queue_for_stock()->lease); /* as after a release of a permit: the waiter's timer stays */
     ck_assert_uint_eq(queue_for_stock()->timer.due, due);

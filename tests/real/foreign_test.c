@@ -5,17 +5,11 @@
 #include "support/raw_client.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 enum { NODES = 3, MAJORITY = NODES / 2 + 1, MS = 1000000 };
 
 #define KEY real_key("foreign")
-
-/* How long a client of another library holds the lock, and how often it retries: no event ends these times. */
-static void sleep_ms(unsigned ms)
-{
-    struct timespec pause = test_timespec((uint64_t)ms * MS);
-    nanosleep(&pause, NULL);
-}
 
 static struct face *open_client(void)
 {
@@ -128,12 +122,12 @@ static void *compete(void *arg)
     struct rival *rival = arg;
     while (!atomic_load(&over)) {
         if (!get(rival)) {
-            sleep_ms(RETRY_MS);
+            usleep(RETRY_MS * 1000); /* no event ends these times */
             continue;
         }
         atomic_fetch_add(&overlaps, atomic_fetch_add(&inside, 1) != 0);
         if (rival->contest->hold_ms)
-            sleep_ms(rival->contest->hold_ms);
+            usleep(rival->contest->hold_ms * 1000);
         atomic_fetch_sub(&inside, 1);
         if (rival->client)
             redlock_release(&rival->lock, NULL, NULL);
@@ -142,7 +136,7 @@ static void *compete(void *arg)
         rival->turns++;
         unsigned pause_ms = rival->client ? rival->contest->our_pause_ms : rival->contest->their_pause_ms;
         if (pause_ms)
-            sleep_ms(pause_ms);
+            usleep(pause_ms * 1000);
     }
     return NULL;
 }
@@ -158,7 +152,7 @@ static bool hold_contest(const struct contest *contest, struct rival *rivals)
         rivals[i].longest_ns = 0;
         ck_assert_int_eq(pthread_create(&rivals[i].thread, NULL, compete, &rivals[i]), 0);
     }
-    sleep_ms(contest->length_ms);
+    usleep(contest->length_ms * 1000);
     atomic_store(&over, true);
     for (unsigned i = 0; i < contest->foreign + contest->ours; i++) {
         const struct rival *rival = &rivals[i];

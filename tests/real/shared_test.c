@@ -170,15 +170,14 @@ static const struct {
      REDLOCK_NO_QUORUM},
 };
 
+/* Of its content and of whether it expires. */
 static char *digest_of(size_t node, const char *name)
 {
-    char digest[64] = "", left[32] = "";
-    ck_assert(cluster_command(cluster, node, digest, sizeof digest, "EVAL",
-                              "return redis.sha1hex(redis.call('DUMP', KEYS[1]) or '')", "1", name, NULL));
-    ck_assert(cluster_command(cluster, node, left, sizeof left, "EVAL",
-                              "return redis.call('PTTL', KEYS[1]) > 0 and 1 or redis.call('PTTL', KEYS[1])", "1", name,
-                              NULL));
-    return fixture_text("%s %s", digest, left);
+    static const char script[] =
+        "return redis.sha1hex(redis.call('DUMP', KEYS[1]) or '') .. math.min(redis.call('PTTL', KEYS[1]), 1)";
+    char digest[64] = "";
+    ck_assert(cluster_command(cluster, node, digest, sizeof digest, "EVAL", script, "1", name, NULL));
+    return fixture_text("%s", digest);
 }
 
 /* No lock of any kind changes it, and no query takes it for a lock. */

@@ -350,6 +350,7 @@ static void put_waiter(size_t nodes)
     snprintf(since, sizeof since, "%lld", (long long)time(NULL) * 1000);
     real_command(nodes, "ZADD", QUEUE, "1", "redlock:ghost", NULL);
     real_command(nodes, "HSET", ALIVE, "redlock:ghost", ends, " writer", since, NULL);
+    real_command(nodes, "SET", FREE, "0", NULL); /* this key exists while clients wait */
 }
 
 static int try_once(struct face *face, redlock_acquire_options how)
@@ -386,9 +387,8 @@ TEST(turns, free_lock_is_left_to_waiters_by_what_waits)
         const struct attempt *attempt = &attempts[row];
         redlock_acquire_options how = attempt->how;
         how.struct_size = REDLOCK_STRUCT_SIZE(redlock_acquire_options);
-        put_waiter(attempt->has_writer ? NODES : 1);                           /* an entry counts only on a majority */
-        real_command(attempt->has_writer ? NODES : 1, "SET", FREE, "0", NULL); /* as beside every entry */
-        int status = try_once(open_here(), how); /* a client that has waited before would wait at once */
+        put_waiter(attempt->has_writer ? NODES : 1); /* an entry counts only on a majority */
+        int status = try_once(open_here(), how);     /* a client that has waited before would wait at once */
         ck_assert_msg((status == REDLOCK_OK) == attempt->overtakes, "attempt %d: %s", row, redlock_status_name(status));
         held_close_all();
         forget_waiters();
@@ -450,7 +450,6 @@ TEST(ends, waiter_that_was_not_subscribed_is_not_dropped)
 {
     redlock_lock *lock = take_it(open_here());
     put_waiter(NODES);
-    real_command(NODES, "SET", FREE, "0", NULL); /* this key exists while clients wait */
     release_it(lock);
     await_queued(1);
     forget_waiters();
@@ -465,7 +464,6 @@ TEST_ROWS(ends, head_that_leaves_a_lock_free_makes_way_without_a_release, 2)
     put_waiter(NODES);
     if (_i == 1)
         real_command(NODES, "ZADD", QUEUE, "inf", "nobody", NULL);
-    real_command(NODES, "SET", FREE, "0", NULL);
     waiter_start(&waiter, open_here(), KEY, *REAL_WITH(.wait_ms = 8000, .fence = 1));
     waiter_finish_and_release(&waiter);
     for (size_t i = 0; i < NODES; i++)

@@ -66,7 +66,9 @@ int rl_completions_descriptor(struct rl_completions *completions)
     struct rl_wakeup *wakeup = atomic_load(&completions->wakeup);
     if (!wakeup && (wakeup = rl_wakeup_create()) != NULL) {
         atomic_store(&completions->wakeup, wakeup);
-        if (atomic_load(&completions->posted) || completions->batch)
+        /* A thread that dispatches owns the batch, and signals what it leaves of it. */
+        bool dispatches = atomic_load(&completions->dispatcher);
+        if (atomic_load(&completions->posted) || (!dispatches && completions->batch))
             rl_wakeup_signal(wakeup);
     }
     pthread_mutex_unlock(&completions->mutex);

@@ -172,7 +172,10 @@ static quorum_nodes handover_end(struct rl_queue *queue, const struct rl_round *
     offer->lease->may_hold &= ~removed;
     offer->lease->queueing.offered &= ~removed;
     listed &= ~offer->lease->may_hold;
-    handover_withdraw(queue);
+    if (offer->lease->may_hold || listed)
+        handover_withdraw(queue);
+    else
+        rl_round_leave(close_offer(queue));
     return listed;
 }
 
@@ -255,6 +258,7 @@ static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
 static unsigned attempt_some(struct rl_queue *queue, unsigned most)
 {
     unsigned attempts = 0;
+    queue->attempting = true;
     if (!queue->cursor) {
         queue->cursor = queue->first;
         queue->turns++;
@@ -266,6 +270,7 @@ static unsigned attempt_some(struct rl_queue *queue, unsigned most)
         waiter->attempt(waiter);
         attempts++;
     }
+    queue->attempting = false;
     if (queue->due)
         queue->cursor = NULL;
     set_due(queue, queue->due || queue->cursor);
@@ -275,7 +280,10 @@ static unsigned attempt_some(struct rl_queue *queue, unsigned most)
 static void attempt(struct rl_queue *queue)
 {
     assert(queue->known && queue->standing && queue->first);
-    set_due(queue, true);
+    if (queue->attempting)
+        set_due(queue, true);
+    else
+        attempt_some(queue, ATTEMPTS_PER_TURN);
 }
 
 void rl_queues_flush(struct rl_locks *locks)
@@ -295,8 +303,7 @@ void rl_queues_flush(struct rl_locks *locks)
 const struct quorum_waiting *rl_queue_rules(const struct rl_waiter *waiter)
 {
     const struct rl_queue *queue = waiter->queue;
-    assert(!queue || queue->first == waiter);
-    return queue && queue->standing ? &queue->rules : NULL;
+    return queue && queue->standing && queue->first == waiter ? &queue->rules : NULL;
 }
 
 /* The readers of one client have one entry on each node. If the next reader has tried together with the leaving one, its
@@ -480,6 +487,7 @@ static void queue_step(struct rl_queue *queue, const struct quorum_waiting_event
         return;
     struct quorum_waiting_actions actions = quorum_waiting_step(&queue->rules, event);
     rl_timer_set(&queue->locks->core->timers, &queue->timer, quorum_waiting_deadline(&queue->rules));
+    bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
     if (actions.dequeue)
         rl_dequeue_detached(queue->lease);
     if (actions.withdraw) {
@@ -490,7 +498,7 @@ static void queue_step(struct rl_queue *queue, const struct quorum_waiting_event
         look(queue);
     else if (actions.attempt)
         attempt(queue);
-    else if (!queue->rules.trying && !rl_queue_can_be_notified(first))
+    else if (may_have_changed && !queue->rules.trying && !rl_queue_can_be_notified(first))
         first->must_poll(first);
 }
 

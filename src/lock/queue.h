@@ -73,11 +73,12 @@ struct rl_queue {
     uint64_t seen;                    /* the largest ticket that a node had seen before */
     uint64_t place[QUORUM_NODES_MAX]; /* by node: a later place, as of its last reply; 0: the ticket */
     uint64_t turns;                   /* the number of turns of the first waiter */
-    bool known;    /* waiters have queued here; false: the first attempt of the only ones so far is in progress */
-    bool standing; /* the first waiter has had its turn: the rules are its own, and nodes may have its entry */
-    bool due;      /* in the list */
-    bool raised;   /* the ticket has been raised above `seen` */
-    bool hot;      /* the last waiter that got the lock was handed it: the next one will find it held */
+    bool known;      /* waiters have queued here; false: the first attempt of the only ones so far is in progress */
+    bool standing;   /* the first waiter has had its turn: the rules are its own, and nodes may have its entry */
+    bool due;        /* in the list */
+    bool attempting; /* waiters are making attempts */
+    bool raised;     /* the ticket has been raised above `seen` */
+    bool hot;        /* the last waiter that got the lock was handed it: the next one will find it held */
 };
 
 struct rl_queues {
@@ -101,7 +102,7 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won, struct
 /* Gives the new first waiters their turns. Call it before the loop sleeps; it may leave some to the next turn. */
 void rl_queues_flush(struct rl_locks *locks);
 
-/* The rules of the first waiter, once it has had its turn; NULL before, and of a waiter that is not queued. */
+/* The rules of a first waiter that has had its turn; otherwise NULL. */
 const struct quorum_waiting *rl_queue_rules(const struct rl_waiter *waiter);
 
 /* A node that this lock was released on has waiters: the client's next acquire is queued behind them. */

@@ -645,6 +645,7 @@ void scene_cut_off(unsigned first, unsigned end)
         fake_server_drop(scene.node[i], FAKE_CLOSE);
     }
     scene_until(scene_ready_nodes() == scene.nodes - (end - first));
+    scene.was_cut_off = true;
 }
 
 void scene_assert_key(unsigned first, unsigned end, const char *key, bool is_there)
@@ -682,13 +683,14 @@ static bool has_no_descriptor(void *unused)
 static void assert_nothing_left(void)
 {
     for (unsigned i = 0; i < scene.nodes; i++) {
-        ck_assert_msg(wait_until(has_no_connection, scene.node[i], SCENE_SOON_MS), "node %u: a connection is open", i);
+        ck_assert_msg(wait_until(has_no_connection, scene.node[i], 6 * SCENE_SOON_MS), "node %u: a connection is open",
+                      i);
         if (!scene.keys_may_stay)
             ck_assert_msg(fake_server_keys_left(scene.node[i], cluster_marks) == 0, "node %u: %zu keys are left", i,
                           fake_server_keys_left(scene.node[i], cluster_marks));
         ck_assert_uint_eq(fake_server_protocol_errors(scene.node[i]), 0);
     }
-    ck_assert_msg(wait_until(has_no_descriptor, NULL, SCENE_SOON_MS), "%zu descriptors are open, and %zu before",
+    ck_assert_msg(wait_until(has_no_descriptor, NULL, 6 * SCENE_SOON_MS), "%zu descriptors are open, and %zu before",
                   file_open_descriptors(), descriptors);
 }
 
@@ -702,6 +704,8 @@ static void close_client(void)
         patience->least = patience->least > patient ? patience->least : patient;
         patience->most = patience->most > patient ? patience->most : patient;
     }
+    if (scene.was_cut_off) /* a close does not wait for a node that has refused a connection */
+        scene_wait_for_ready();
     scene_until(!ev_is_active(&scene.client->idle)); /* the loop sleeps */
     scene_close(&closed);
 }

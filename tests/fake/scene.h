@@ -38,6 +38,7 @@ struct scene {
     redlock_cancellation *cancellation;
     redlock_options options;
     bool keys_may_stay; /* set by a test whose nodes are unreachable at its end */
+    bool was_cut_off;   /* a node, by scene_cut_off() */
     unsigned started;   /* operations */
     unsigned completed; /* callbacks */
 };

@@ -738,7 +738,7 @@ TEST(voted, majority_keeps_the_old_master)
     held_release(with, &after);
 }
 
-/* --- Sentinels that are of no use --- */
+/* --- Sentinels that refuse the client --- */
 
 REAL_CASE(useless, real_bare_case, NULL);
 

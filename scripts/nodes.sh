@@ -12,6 +12,7 @@ command=()
 ready_within_s=20
 mark=.redlock-nodes # only a directory with this file is removed
 bound_to_us=no      # yes: the servers end with this script
+reserved=/tmp/redlock-ports-$(id -u) # a link to the process's directory for each port, while the directory is there
 kind=server         # sentinel: each node is two servers behind three Sentinels; cluster: six servers of a Redis Cluster
 members=6
 slot=2639           # of {redlock}
@@ -193,6 +194,19 @@ sentinel failover-timeout $name 5000
 CONF
 }
 
+# A node that is down still has its port: the nodes of another deployment must not take its place, and its vote.
+reserve() { # process port
+  mkdir -p "$reserved"
+  [ -d "$reserved/$2" ] || rm -f "$reserved/$2" # a process that was not stopped
+  ln -s -T "$1" "$reserved/$2" 2>/dev/null
+}
+
+release() { # process
+  local link
+  link=$reserved/$(cat "$1/port" 2>/dev/null) || return 0
+  if [ "$(readlink "$link")" = "$1" ]; then rm -f "$link"; fi
+}
+
 port_was_taken() { grep -q 'Address already in use' "$1/log"; }
 
 explain_failure() { # node port
@@ -205,8 +219,10 @@ explain_failure() { # node port
 start_on_free_port() {
   local node=$1 port attempt
   for ((attempt = 0; attempt < 50; attempt++)); do
-    port=$((10000 + (RANDOM * 32768 + RANDOM) % 22000))
+    port=$((10000 + (RANDOM * 32768 + RANDOM) % 20000))
+    reserve "$node" "$port" || continue
     start_on_port "$node" "$port" && return
+    release "$node"
     port_was_taken "$node" || break
   done
   explain_failure "$node" "$port"
@@ -218,6 +234,10 @@ start_process() { # directory, number of its port
   if [ -z "$base_port" ]; then
     start_on_free_port "$1"
   else
+    reserve "$1" "$port" || {
+      stop_all
+      die "port $port belongs to a node in $(readlink "$reserved/$port"); stop its nodes, or name another --base-port"
+    }
     start_on_port "$1" "$port" || explain_failure "$1" "$port"
   fi
 }
@@ -395,6 +415,7 @@ stop_all() {
   local node
   while read -r node; do
     end_node "$node"
+    release "$node"
   done < <(processes)
   if [ -f "$dir/$mark" ]; then rm -rf -- "$dir"; fi
 }

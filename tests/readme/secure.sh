@@ -41,8 +41,8 @@ rights=$(sed -n '/^ACL SETUSER lock /,/^[.]/p' "$project/man/redlock.7" | grep -
 grep -qF -- ">choose-a-password $rights" users.acl || die "the rights differ from those of redlock(7): $rights"
 "$server" --version | grep -qE 'v=([7-9]|[1-9][0-9])' || skip "$server is too old for the example's users"
 
-start() { # NUMBER
-  local number=$1 port=$((10000 + (RANDOM * 32768 + RANDOM) % 22000))
+start() { # NUMBER; on a port that scripts/nodes.sh does not choose
+  local number=$1 port=$((30000 + RANDOM % 2000))
   mkdir -p "data$number"
   block conf 1 | here | sed "s|node1|node$number|; s|6379|$port|" >"node$number.conf"
   if [ "$tls" = no ]; then

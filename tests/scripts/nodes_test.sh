@@ -35,6 +35,7 @@ for node in "${list[@]}"; do ping "$node" || die "$node does not answer"; done
 $REDLOCK_NODE_CONTROL kill 2
 if ping "${list[1]}"; then die "node 2 answers though it was killed"; fi
 ping "${list[0]}" || die "node 1 died with node 2"
+fails_saying "belongs to a node in $dir/2;" "$nodes" start -n 1 --base-port "${list[1]##*:}" --dir "$work/other"
 if "$nodes" status --dir "$dir" >"$work/status"; then die "status says that all run, but node 2 is down"; fi
 grep -q '^2 .* down$' "$work/status" || die "status does not show node 2 down"
 $REDLOCK_NODE_CONTROL start 2
@@ -46,7 +47,7 @@ ping "${list[2]}" || die "node 3 does not answer after it was unpaused"
 
 fails_saying 'there are nodes in' "$nodes" start --dir "$dir"
 fails_saying "no node '4'" "$nodes" node kill 4 --dir "$dir"
-fails_saying 'Address already in use' "$nodes" start -n 1 --base-port "${list[0]##*:}" --dir "$work/other"
+fails_saying "did not start on port" "$nodes" start -n 1 --dir "$work/other" -- --nonsense
 [ ! -e "$work/other" ] || die "a start that failed left its directory"
 fails_saying 'is not empty' "$nodes" start --dir "$work"
 fails_saying 'there is no /none' env REDLOCK_SERVER_PROGRAM=/none "$nodes" start --dir "$work/other"
@@ -106,6 +107,7 @@ if server_client >/dev/null; then
   [ "$("$nodes" status --dir "$dir" | wc -l)" = 6 ] || die "a cluster is six processes"
   "$nodes" stop --dir "$dir" --quiet
   if ping "127.0.0.1:$port"; then die "127.0.0.1:$port answers after stop"; fi
+  if readlink "/tmp/redlock-ports-$(id -u)"/* | grep -qF "$dir/"; then die "stop kept a port"; fi
 fi
 
 # The command is told of the signal, and the nodes are gone when run is.

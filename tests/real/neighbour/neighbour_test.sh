@@ -9,11 +9,14 @@ redlock=$1 key=test:shared-with-node
 export NODE_PATH=$2
 clean_up() {
   touch "$work/over"
+  [ -z "${them_PID-}" ] || kill "$them_PID"
   wait
 }
 export REDLOCK_NODES=${REDLOCK_TEST_NODES-${REDLOCK_NODES-}}
 [ -n "$REDLOCK_NODES" ] || exec "$project/scripts/nodes.sh" run --quiet -- bash "$0" "$@"
 neighbour=$project/tests/real/neighbour/neighbour.js
+printf 'timeout = 5s\nconnect-timeout = 5s\n' >"$work/config" # for a busy machine
+export REDLOCK_CONFIG=$work/config
 
 # they WORDS...: the neighbour's answer to this command.
 they() {

@@ -77,3 +77,10 @@ int64_t cli_ending_next(const struct cli_ending *ending)
 
     return ending->terminated || ending->pause > 0 ? kill : least(terminate_at(ending), kill);
 }
+
+int64_t cli_ending_look(const struct cli_ending *ending, int64_t known_end, int64_t now)
+{
+    int64_t left = known_end - ending->grace - now;
+
+    return now + (left > 2 * CLI_ENDING_LOOK_MS ? left / 2 : CLI_ENDING_LOOK_MS);
+}

@@ -20,10 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How long before the front would act on the end that it knows to publish a later one; and how often from then on.
- * WALKS: SIGKILL begins that many walks over the tree earlier: the front, which does the same later, must find little
+/* WALKS: SIGKILL begins that many walks over the tree earlier: the front, which does the same later, must find little
  * left. LATE: an end of validity that is noticed so late was passed while this process did not run. */
-enum { ANNOUNCE_BEFORE_MS = 500, ANNOUNCE_AGAIN_MS = 50, WALKS = 6, LATE_MS = 500 };
+enum { WALKS = 6, LATE_MS = 500 };
 
 struct holder {
     const struct cli_run *run;
@@ -310,10 +309,23 @@ static void step(struct holder *holder)
         holder->cut_short = true;
 }
 
+/* By the front, which knew no later end. */
+static void say_terminated(struct holder *holder)
+{
+    char quoted[CLI_QUOTED_SIZE];
+
+    if (!holder->run->shared->terminated || holder->said_ending || holder->lost < 0)
+        return;
+    cli_say("%s: the command was told to end, because the process with the lock did not run for too long",
+            cli_quote(redlock_lock_resource(holder->lock, NULL), quoted));
+    holder->said_ending = true;
+}
+
 static void tell_validity(struct holder *holder)
 {
     if (holder->ending.end <= holder->announced_end)
         return;
+    say_terminated(holder);
     holder->announced_end = holder->ending.end;
     holder->run->shared->valid_until = holder->announced_end;
     if (!holder->ending.terminated)
@@ -327,14 +339,6 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Shortly before the front would act on the end that it knows. */
-static int64_t tell_at(const struct holder *holder, int64_t now)
-{
-    int64_t at = holder->announced_end - holder->ending.grace - ANNOUNCE_BEFORE_MS;
-
-    return at > now ? at : now + ANNOUNCE_AGAIN_MS;
-}
-
 static void sleep_until_something_happens(struct holder *holder)
 {
     struct pollfd events[] = {{.fd = holder->front, .events = POLLIN},
@@ -343,7 +347,8 @@ static void sleep_until_something_happens(struct holder *holder)
                               {.fd = holder->alarm, .events = POLLIN}};
     int64_t now = cli_now_ms();
 
-    cli_alarm_set(holder->alarm, least(cli_ending_next(&holder->ending), tell_at(holder, now)));
+    cli_alarm_set(holder->alarm, least(cli_ending_next(&holder->ending),
+                                       cli_ending_look(&holder->ending, holder->announced_end, now)));
     poll(events, sizeof(events) / sizeof(events[0]), -1);
 }
 
@@ -453,6 +458,8 @@ static int run_command(struct holder *holder)
     look_at_lock(holder);
     if (holder->cut_short && holder->run->shared->outlived && holder->lost >= 0)
         lose(holder, REDLOCK_LOSS_EXPIRED, cli_now_ms()); /* the client's thread has not reported it yet */
+    if (holder->cut_short)
+        say_terminated(holder);
     send_message(holder,
                  (struct cli_run_message){.word = CLI_RUN_ENDED,
                                           .signal = WIFSIGNALED(holder->status) ? WTERMSIG(holder->status) : 0});

@@ -4,7 +4,7 @@
 #include "support/test.h"
 
 /* Each is a sequence of steps, STEP=MS: the lock is `renewed` until then, the command must end `now`, the lock is `over`, SIGKILL
- * `takes` this long, the `next` step is due then; and what the rule does at this time: it waits, terminates or kills. The lock ends
+ * `takes` this long, the `next` step is due then, as is, after what it did last, the `look` for a renewal; and what the rule does at this time: it waits, terminates or kills. The lock ends
  * at 10000. */
 static const struct {
     const char *name;
@@ -31,6 +31,8 @@ static const struct {
     {"without a grace there is no SIGTERM", 0, "waits=9949 next=9950 kills=9950"},
     {"a lock that is over leaves no grace", 2000, "over=1000 kills=1000"},
     {"a lock that is over ends the grace", 2000, "now=1000 terminates=1000 over=1100 kills=1100"},
+    {"the look for a renewal is halfway to the SIGTERM, and every 50 ms at last", 2000,
+     "look=4000 waits=4000 look=6000 renewed=15000 look=6000 waits=7901 look=7951 waits=9000 look=9050"},
 };
 
 static const char *const actions[] = {"waits", "terminates", "kills"};
@@ -42,7 +44,7 @@ TEST_ROWS(ending, each_story_ends_as_expected, ROWS(stories))
     struct cli_ending ending;
     const char *at = stories[_i].steps;
     char step[16];
-    long long ms;
+    long long ms, last = 0;
     int length;
     cli_ending_begin(&ending, 10000, stories[_i].grace);
     for (; sscanf(at, " %15[^=]=%lld%n", step, &ms, &length) == 2; at += length) {
@@ -57,9 +59,11 @@ TEST_ROWS(ending, each_story_ends_as_expected, ROWS(stories))
         else if (strcmp(step, "next") == 0)
             ck_assert_msg(cli_ending_next(&ending) == ms, "%s: next at %lld in '%s'", stories[_i].name,
                           (long long)cli_ending_next(&ending), at);
+        else if (strcmp(step, "look") == 0)
+            ck_assert_msg(cli_ending_look(&ending, 10000, last) == ms, "%s: '%s'", stories[_i].name, at);
         else
-            ck_assert_msg(strcmp(step, actions[cli_ending_step(&ending, ms)]) == 0, "%s: not '%s'", stories[_i].name,
-                          at);
+            ck_assert_msg(strcmp(step, actions[cli_ending_step(&ending, last = ms)]) == 0, "%s: not '%s'",
+                          stories[_i].name, at);
     }
     ck_assert_str_eq(at, "");
 }

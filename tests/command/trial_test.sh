@@ -54,14 +54,14 @@ has_ended() { # PID
   [[ $state = [ZX] ]]
 }
 
-read_waited() { # Sets WAITED: the most that one of redlock's processes that run has waited for a processor
-  local process ns
-  waited=0
-  for process in $running; do
+read_waited() { # PID: sets WAITED: how long it, and before it one of redlock's processes that run, has waited for a processor
+  local process ns most=0
+  for process in $running "$1"; do
     ns=0
     { read -r _ ns _ <"/proc/$process/schedstat"; } 2>/dev/null || true
-    waited=$((ns / 1000 > waited ? ns / 1000 : waited))
+    most=$((process != $1 && ns > most ? ns : most))
   done
+  waited=$(((most + ns) / 1000))
 }
 
 read_ends() { # Sets LATEST and EARLIEST: when the lock ends by the nodes, of which one may be behind
@@ -88,7 +88,7 @@ is_lost() {
 
 trial() { # TTL_MS MEMBERS FATE OPTION...: prints the margin in microseconds
   local ttl=$(($1 * 1000)) count=$2 signal process fate=$3 front holder server node output errors members=() nodes=() servers=''
-  local end now last there waited_before first=0 late=0 status=0 expected=75
+  local end now last there waited_before=() first=0 late=0 status=0 expected=75
   shift 3
   read -r signal process <<<"$fate" || true
   for server in ${REDLOCK_NODES//,/ }; do
@@ -124,16 +124,18 @@ trial() { # TTL_MS MEMBERS FATE OPTION...: prints the margin in microseconds
   end=$((latest - ttl / 100 - 2000))
 
   # The kernel ends a process only when nobody looks into its directory in /proc, and redlock's other process waits for that.
-  read_waited
-  waited_before=$waited
+  for member in "${members[@]}"; do
+    read_waited "$member"
+    waited_before+=("$waited")
+  done
   now_us last
   for ((late = 0; ; )); do
     now_us now
     while ((first < count)) && has_ended "${members[first]}"; do first=$((first + 1)); done
     ((first < count)) || break
     last=$now
-    read_waited
-    late=$((waited - waited_before > late ? waited - waited_before : late))
+    read_waited "${members[first]}"
+    late=$((waited - waited_before[first] > late ? waited - waited_before[first] : late))
     pause
   done
   there=$last

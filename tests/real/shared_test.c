@@ -48,6 +48,20 @@ TEST(together, a_shorter_extension_keeps_a_readers_end)
     held_release(face, &reader);
 }
 
+/* As long as another reader stays, its token is in the set: nothing is left that could be kept. */
+TEST(together, a_reader_whose_time_has_passed_is_not_kept)
+{
+    struct face *face = clients_open(BLOCKING_FACE);
+    redlock_lock *other = enter(face, true);
+    redlock_lock *reader = held_acquire(face, KEY, REAL_WITH(.shared = true, .owner = &reader, .at_least_ms = 10000));
+    clients_await(face, "ZCARD", KEY, 2, 2);
+    for (size_t node = 0; node < HELD_NODES; node++)
+        ck_assert(cluster_command(cluster, node, NULL, 0, "ZADD", KEY, "1", redlock_lock_token(reader), NULL));
+    real_status(face_release(face, &reader, &result), REDLOCK_LOST, &result);
+    held_release(face, &other);
+    ck_assert(real_nothing_left(face));
+}
+
 /* --- A writer becomes a reader --- */
 
 /* Three nodes hand the lock over to a waiter, two have another holder: with the waiter's offer they would hand it over

@@ -304,13 +304,16 @@ static void calm(void)
         enter(OVER);
 }
 
+/* A node keeps a lock from when it executes the release on, which is late by no more than the silence limit and a new connection. */
+#define RELEASE_LATE (4 * QUORUM_SECOND)
+
 /* Waits until links that broke without notice are detected, after the silence limit, and the undos kept for them are
  * sent and executed. */
 static void settle(void)
 {
     if (sim_world->now - course.calm_since < 6 * QUORUM_SECOND || sim_world->now - course.since < 2 * QUORUM_SECOND)
         return;
-    if (sim_world->now < sim_world->kept_until + QUORUM_SECOND)
+    if (sim_world->now < sim_world->kept_until + RELEASE_LATE)
         return;
     if (is_within())
         sim_check_nothing_left();

@@ -47,17 +47,17 @@ local function convert(key, token, ttl)
   enter(key, token, left < 0 and ttl or left + 1)
   return true
 end
--- rest: for how many ms the token stays in the set. Returns whether it was there.
+-- rest: for how many ms the token stays in the set. Returns whether it was inside: one that has expired is there as long as
+-- another reader is, and is not kept.
 local function leave(key, token, rest)
   if call('MGET', key)[1] == token then -- of a writer that became a reader, which this node does not know
     return (rest > 0 and call('PEXPIRE', key, string.format('%.0f', rest)) or call('DEL', key)) == 1
   end
-  local stays = rest > 0 and is_inside(key, token)
-  local left = redis.pcall('ZREM', key, token)
-  if left ~= 1 then
+  local mine = is_inside(key, token)
+  if redis.pcall('ZREM', key, token) ~= 1 or not mine then
     return false
   end
-  if stays then -- a full node admits ZADD behind ZREM
+  if rest > 0 then -- a full node admits ZADD behind ZREM
     call('ZADD', key, string.format('%.0f', now + rest), token)
   end
   local last = call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]

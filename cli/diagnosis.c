@@ -177,6 +177,8 @@ static void judge_link(struct cli_diagnosed_node *node, const redlock_node_resul
     else if (result->outcome == REDLOCK_NODE_TIMED_OUT)
         find(&node->findings, "slow", "check its load, or raise --timeout",
              "it is connected, but did not reply within its timeout");
+    else if (result->outcome == REDLOCK_NODE_UNREACHABLE) /* and is connected again */
+        find(&node->findings, "unreachable", remedy_for(result->text), "%s", result->text);
 }
 
 static void add_library_finding(struct cli_diagnosed_node *node, uint32_t bit)
@@ -322,8 +324,9 @@ static void judge_node(struct cli_diagnosed_node *node, const redlock_node_resul
                        const redlock_options *options)
 {
     node->refuses = refuses_locks(node, result);
-    node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT && has_rights(&node->status) &&
-                  !node->refuses && *node->other_server == '\0';
+    node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT &&
+                  result->outcome != REDLOCK_NODE_UNREACHABLE && has_rights(&node->status) && !node->refuses &&
+                  *node->other_server == '\0';
     judge_server(node);
     judge_link(node, result);
     judge_findings(node);

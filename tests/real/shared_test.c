@@ -89,6 +89,17 @@ TEST(waiting, a_downgrade_leaves_no_entry_of_the_writer)
     ck_assert(real_nothing_left(face));
 }
 
+TEST(together, a_release_deletes_the_key_of_a_node_that_missed_the_downgrade)
+{
+    struct face *face = clients_open(BLOCKING_FACE);
+    redlock_lock *lock = enter(face, false);
+    real_status(face_downgrade(face, lock, &result), REDLOCK_OK, &result);
+    held_settle(face);
+    ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", KEY, redlock_lock_token(lock), "PX", "60000", NULL));
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
+}
+
 /* Somebody else may rely on a writer's lock, or there are no readers. */
 static const struct {
     const char *why;

@@ -316,7 +316,7 @@ static void say_terminated(struct holder *holder)
 
     if (!holder->run->shared->terminated || holder->said_ending || holder->lost < 0)
         return;
-    cli_say("%s: the command was told to end, because the process with the lock did not run for too long",
+    cli_say("%s: the command got a signal, because the process with the lock did not run for too long",
             cli_quote(redlock_lock_resource(holder->lock, NULL), quoted));
     holder->said_ending = true;
 }

@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* PAUSE: from one SIGKILL to the next, doubled each time, in case a process remains. LOOK: at least so long between two looks. */
+/* PAUSE: from one SIGKILL to the next, doubled each time, in case a process remains. LOOK: the least time between two
+ * looks. */
 enum {
     CLI_ENDING_KILL_BEFORE_MS = 50,
     CLI_ENDING_PAUSE_MS = 10,
@@ -54,8 +55,8 @@ enum cli_ending_action cli_ending_step(struct cli_ending *ending, int64_t now);
 /* When to call it again. */
 int64_t cli_ending_next(const struct cli_ending *ending);
 
-/* When to look for a renewal, of which another process must know before it acts on the end that it knows: halfway to that, so
- * that a process that the machine lets wait for long is still in time. */
+/* When the holder looks for a renewal, to report it to the front, which knows `known_end`: halfway to the front's SIGTERM, so
+ * that a holder that waits for a processor is still in time. */
 int64_t cli_ending_look(const struct cli_ending *ending, int64_t known_end, int64_t now);
 
 #endif

@@ -309,7 +309,7 @@ static void step(struct holder *holder)
         holder->cut_short = true;
 }
 
-/* By the front, which knew no later end. */
+/* The front has signalled CMD, because no later end was reported to it. */
 static void say_terminated(struct holder *holder)
 {
     char quoted[CLI_QUOTED_SIZE];

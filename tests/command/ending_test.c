@@ -4,8 +4,8 @@
 #include "support/test.h"
 
 /* Each is a sequence of steps, STEP=MS: the lock is `renewed` until then, the command must end `now`, the lock is `over`, SIGKILL
- * `takes` this long, the `next` step is due then, as is, after what it did last, the `look` for a renewal; and what the rule does at this time: it waits, terminates or kills. The lock ends
- * at 10000. */
+ * `takes` this long, the `next` step is due then, the next `look` for a renewal is due then, after what the rule did last; and what
+ * it does at this time: it waits, terminates or kills. The lock ends at 10000. */
 static const struct {
     const char *name;
     int64_t grace;

@@ -94,7 +94,8 @@ TEST(together, a_release_deletes_the_key_of_a_node_that_missed_the_downgrade)
     struct face *face = clients_open(BLOCKING_FACE);
     redlock_lock *lock = enter(face, false);
     real_status(face_downgrade(face, lock, &result), REDLOCK_OK, &result);
-    held_settle(face);
+    const char *is_set = "return redis.call('TYPE', KEYS[1]).ok == 'zset' and 1 or 0";
+    real_until(face, cluster_integer(cluster, 0, "EVAL", is_set, "1", KEY, NULL) == 1);
     ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", KEY, redlock_lock_token(lock), "PX", "60000", NULL));
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));

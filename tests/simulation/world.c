@@ -304,7 +304,7 @@ static void calm(void)
         enter(OVER);
 }
 
-/* A node keeps a lock from when it executes the release on, which is late by no more than the silence limit and a new connection. */
+/* at_least_ms begins when the node executes the release, later than the client's by at most the silence limit and a connection. */
 #define RELEASE_LATE (4 * QUORUM_SECOND)
 
 /* Waits until links that broke without notice are detected, after the silence limit, and the undos kept for them are
